@@ -1,0 +1,1 @@
+"""Package data: policy templates (`*.py.j2`) and the description of the policy interface (`interface.md`)."""
