@@ -20,9 +20,7 @@ HYPOTHESIS_CHARACTERS = 500
 
 # What a node shows once revealed: score (larger is better), status, metrics, feedback, (seconds, tokens, usd), hypothesis.
 # Exact tuples and dicts, not records: they cross to the sandbox through marshal, which knows no subclasses.
-Outcome: TypeAlias = tuple[
-    float | None, str, dict[str, float], str, tuple[float | None, float | None, float | None], str
-]
+Outcome: TypeAlias = tuple[float | None, str, dict[str, float], str, tuple[float | None, float | None, float | None], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ class ReadOnlyList(list[Any]):
         raise TypeError(message)
 
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
 
 
 _append = list.append
@@ -253,6 +251,4 @@ def batch_of(answer: object) -> list[int]:
     if type(answer) in (list, tuple):
         odd = next(type(pick).__name__ for pick in answer if type(pick) is not int)  # type: ignore[attr-defined]
         shown += f" with an element of type {odd}"
-    raise PolicyFault(
-        Fault(FaultKind.BAD_ANSWER, f"decide returned a {shown}; expected a list of int", rule=Rule.NOT_A_LIST)
-    )
+    raise PolicyFault(Fault(FaultKind.BAD_ANSWER, f"decide returned a {shown}; expected a list of int", rule=Rule.NOT_A_LIST))
