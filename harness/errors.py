@@ -1,0 +1,17 @@
+"""Errors of ours or the operator's. Faults of policies are records (`sandbox.api.Fault`), never these."""
+
+
+class HarnessError(Exception):
+    """Something on our side stopped a command; the message says what and what helps."""
+
+
+class InputError(HarnessError):
+    """Bad usage or bad input: it names the thing, the value and what was expected. Exit code 2."""
+
+
+class TreeError(InputError):
+    """A recorded tree breaks the format or its invariants."""
+
+
+class StoreError(HarnessError):
+    """The store is out of reach, outdated or damaged. Exit code 3."""

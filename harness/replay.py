@@ -1,0 +1,177 @@
+"""Take a policy through a recorded tree, showing only what its picks reveal (design.md, section 3).
+
+Replay never invents an outcome: a pick without a recorded continuation reveals nothing, costs its round and is counted as
+wasted. It has no clock and no randomness; the same picks on the same tree give the same trajectory.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from harness.frontier import Revealed
+from sandbox.api import ROOT, Context, Fault, FaultKind, Limits, Observation, PolicyFault, Rule, View, batch_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from harness.tree import Frontier, Tree
+    from sandbox.api import Outcome, Policy
+
+
+class Stop(StrEnum):
+    """Why a replay ended."""
+
+    EXHAUSTED = "exhausted"
+    MAX_ROUNDS = "max_rounds"
+    MAX_ATTEMPTS = "max_attempts"
+    POLICY_STOPPED = "policy_stopped"
+    POLICY_ERROR = "policy_error"
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One counted decision: what was picked, what it revealed (places in the tree), how many picks revealed nothing."""
+
+    picks: tuple[int, ...]
+    revealed: tuple[int, ...]
+    wasted: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """One policy taken through one tree."""
+
+    tree: str
+    """Digest of the tree."""
+    rounds: tuple[Round, ...]
+    stop: Stop
+    fault: Fault | None = None
+
+    @property
+    def revealed(self) -> tuple[int, ...]:
+        """Return the places of all revealed attempts in order of revelation, the root left out."""
+        return tuple(place for turn in self.rounds for place in turn.revealed)
+
+
+class Decider(Protocol):
+    """Whoever answers observations: a sandboxed policy process, or a trusted policy in this process."""
+
+    def decide(self, observation: Observation) -> list[int]:
+        """Return the ids to continue; raise `PolicyFault` where the policy broke its contract."""
+
+
+class Replay:
+    """One replay under way, in lock step: `observe`, then `answer`, until `stop` says why it ended."""
+
+    __slots__ = ("_closed", "_limits", "_revealed", "_shown", "_tree", "rounds", "stop")
+
+    def __init__(self, tree: Tree, limits: Limits, frontier: Frontier | None = None) -> None:
+        self._tree = tree
+        self._limits = limits
+        self._revealed = Revealed(tree, tree.frontier if frontier is None else frontier)
+        self._shown = 0
+        self._closed: list[int] = []
+        self.rounds: list[Round] = []
+        self.stop: Stop | None = self._limit_reached()
+
+    def observe(self) -> Observation:
+        """Return what became visible since the last observation. Call once for each round."""
+        revealed, outcomes = self._revealed, self._tree.outcomes
+        places, parents = revealed.places, revealed.parents
+        new: list[tuple[int, Outcome]] = [(parents[node], outcomes[places[node]]) for node in range(self._shown, len(places))]
+        observation = Observation(len(self.rounds) + 1, new, self._closed)
+        self._shown = len(places)
+        self._closed = []
+        return observation
+
+    def answer(self, picks: Sequence[int]) -> None:
+        """Serve a batch.
+
+        Raises:
+            PolicyFault: the batch breaks a rule; nothing is revealed and the round does not count.
+        """
+        if not picks:
+            self.stop = Stop.POLICY_STOPPED
+            return
+        self._refuse_bad(picks)
+        revealed, places = self._revealed, self._revealed.places
+        most = self._limits.max_attempts
+        picked = tuple([places[node] for node in picks])
+        new = []
+        wasted = 0
+        for node in picks:
+            if most is not None and len(places) > most:
+                break
+            place = revealed.reveal(node)
+            if place is None:
+                wasted += 1
+                self._closed.append(node)
+            else:
+                new.append(place)
+        self.rounds.append(Round(picked, tuple(new), wasted))
+        self.stop = self._limit_reached()
+
+    def _limit_reached(self) -> Stop | None:
+        if self._revealed.exhausted:
+            return Stop.EXHAUSTED
+        if len(self.rounds) >= self._limits.max_rounds:
+            return Stop.MAX_ROUNDS
+        most = self._limits.max_attempts
+        if most is not None and len(self._revealed) > most:
+            return Stop.MAX_ATTEMPTS
+        return None
+
+    def _refuse_bad(self, picks: Sequence[int]) -> None:
+        """Check a batch against what was revealed when the round began; the first rule that applies names the fault."""
+        revealed = self._revealed
+        if len(picks) > self._limits.max_batch:
+            raise _bad(Rule.BATCH_TOO_LARGE, f"a batch may hold {self._limits.max_batch} picks and this one holds more")
+        for node in picks:
+            if not revealed.knows(node):
+                raise _bad(Rule.UNKNOWN_NODE, f"node {node} has not been revealed; ids run from 0 to {len(revealed) - 1}")
+        for node in picks:
+            if not revealed.selectable(node):
+                raise _bad(Rule.NOT_SELECTABLE, f"node {node} has been continued; only the root and leaves may be picked")
+        if revealed.leaf_only and len(set(picks)) < len(picks):
+            leaves = [node for node in picks if node != ROOT]
+            for place, node in enumerate(leaves):
+                if node in leaves[:place]:
+                    raise _bad(Rule.DUPLICATE_PICK, f"leaf {node} stands twice in one batch; only the root may")
+
+
+def replay(tree: Tree, decider: Decider, limits: Limits, frontier: Frontier | None = None) -> Trajectory:
+    """Take a decider through a tree to its end. `frontier` of None takes the tree's own."""
+    run = Replay(tree, limits, frontier)
+    try:
+        while run.stop is None:
+            run.answer(decider.decide(run.observe()))
+    except PolicyFault as fault:
+        evidence = replace(fault.fault, round=len(run.rounds) + 1)
+        return Trajectory(tree.digest, tuple(run.rounds), Stop.POLICY_ERROR, evidence)
+    return Trajectory(tree.digest, tuple(run.rounds), run.stop)
+
+
+class InProcess:
+    """A trusted policy in this process: for benchmarks and for policies of our own. Never for code of unknown origin."""
+
+    __slots__ = ("_decide", "_view")
+
+    def __init__(self, policy: Callable[[Context], Policy], context: Context) -> None:
+        self._view = View(context.frontier)
+        self._decide = policy(context).decide
+
+    def decide(self, observation: Observation) -> list[int]:
+        """Return the policy's picks."""
+        return batch_of(self._decide(self._view.update(observation)))
+
+
+def context_for(tree: Tree, limits: Limits, frontier: Frontier | None, seed: int, params: Mapping[str, Any]) -> Context:
+    """Return what a policy is constructed with for a replay of this tree."""
+    return Context(params, seed, limits, (tree.frontier if frontier is None else frontier).value)
+
+
+def _bad(rule: Rule, message: str) -> PolicyFault:
+    return PolicyFault(Fault(FaultKind.BAD_ANSWER, message, rule=rule))

@@ -1,0 +1,166 @@
+"""What a trajectory is worth (design.md, section 3): V = quality - beta1·N + beta2·N / max(1, k), and the figures beside it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from harness.replay import Stop
+from sandbox.api import Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from harness.replay import Trajectory
+    from harness.tree import Frontier, Tree
+    from sandbox.api import Fault
+
+
+class Normalize(StrEnum):
+    """How `best` becomes quality: as it is, or as the share of the tree's span from floor to top."""
+
+    TREE = "tree"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """The weights of the value formula."""
+
+    beta1: float = 0.001
+    beta2: float = 0.005
+    normalize: Normalize = Normalize.TREE
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The figures of one replay.
+
+    `value`, `quality` and `best` are None after a fault and for a tree without a single score. `best` is larger-is-better.
+    `area` is the mean quality so far over the attempts, in the unit of quality. `off_support` is wasted picks / served picks.
+    """
+
+    value: float | None
+    quality: float | None
+    best: float | None
+    n: int
+    k: int
+    wasted: int
+    attempts_to_best: int | None
+    rounds_to_best: int | None
+    area: float | None
+    off_support: float
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything beside policy and trees that fixes an evaluation. `frontier` of None takes each tree's own."""
+
+    limits: Limits = field(default_factory=Limits)
+    frontier: Frontier | None = None
+    weights: Weights = field(default_factory=Weights)
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One replay judged. Times and memory are measured, all else repeats to the digit."""
+
+    tree: str
+    """Digest of the tree; `name` and `system` are its words for people."""
+    name: str
+    system: str
+    trajectory: Trajectory
+    figures: Figures
+    decide_s: float = 0.0
+    """Wall seconds from an observation to its answer, all rounds together."""
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    output: str = ""
+    """The tail of what the policy printed: untrusted text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """One policy judged over a set of trees, every tree once."""
+
+    policy: str
+    """Digest of the policy's source."""
+    sandbox: str
+    settings: Settings
+    results: tuple[Result, ...]
+
+    @property
+    def fault(self) -> Fault | None:
+        """Return the first fault; a version with one has no value and cannot be selected."""
+        return next((result.trajectory.fault for result in self.results if result.trajectory.fault), None)
+
+    @property
+    def value(self) -> float | None:
+        """Return the plain mean over the trees that have a value; None after a fault or where no tree has one."""
+        return None if self.fault else mean(result.figures.value for result in self.results)
+
+    @property
+    def quality(self) -> float | None:
+        """Return the mean quality, as `value` does."""
+        return None if self.fault else mean(result.figures.quality for result in self.results)
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Return the mean of those that are known, None where none is."""
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if known else None
+
+
+def figures(trajectory: Trajectory, tree: Tree, weights: Weights) -> Figures:
+    """Return what a trajectory is worth on its tree.
+
+    Source: design.md, section 3.
+    """
+    k = len(trajectory.rounds)
+    n = sum(len(turn.revealed) for turn in trajectory.rounds)
+    wasted = sum(turn.wasted for turn in trajectory.rounds)
+    off_support = wasted / (n + wasted) if n + wasted else 0.0
+    floor, top = tree.floor, tree.top
+    if trajectory.stop is Stop.POLICY_ERROR or floor is None or top is None:
+        return Figures(None, None, None, n, k, wasted, None, None, None, off_support)
+    climb = _climb(trajectory, tree)
+    best = floor if climb.best is None else climb.best
+    quality = _quality(best, floor, top, weights.normalize)
+    value = quality - weights.beta1 * n + weights.beta2 * n / max(1, k)
+    seen = [_quality(floor if so_far is None else so_far, floor, top, weights.normalize) for so_far in climb.best_so_far]
+    area = sum(seen) / len(seen) if seen else quality
+    return Figures(value, quality, best, n, k, wasted, climb.attempts, climb.rounds, area, off_support)
+
+
+@dataclass(frozen=True, slots=True)
+class _Climb:
+    """How the best score grew: the final best, the attempts and rounds it took, and the best after each attempt."""
+
+    best: float | None
+    attempts: int
+    rounds: int
+    best_so_far: list[float | None]
+
+
+def _climb(trajectory: Trajectory, tree: Tree) -> _Climb:
+    scores = tree.scores
+    best = scores[0]
+    attempts = rounds = seen = 0
+    best_so_far: list[float | None] = []
+    for turn, taken in enumerate(trajectory.rounds, start=1):
+        for place in taken.revealed:
+            seen += 1
+            score = scores[place]
+            if score is not None and (best is None or score > best):
+                best, attempts, rounds = score, seen, turn
+            best_so_far.append(best)
+    return _Climb(best, attempts, rounds, best_so_far)
+
+
+def _quality(best: float, floor: float, top: float, normalize: Normalize) -> float:
+    if normalize is Normalize.NONE:
+        return best
+    return 1.0 if top == floor else (best - floor) / (top - floor)
