@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from harness.errors import TreeError
 from sandbox.api import FEEDBACK_CHARACTERS, HYPOTHESIS_CHARACTERS, ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from sandbox.api import Outcome
 
@@ -69,6 +69,9 @@ class Attempt:
     terminal: bool | None = None
     created_at: float | str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+ATTEMPT_FIELDS = tuple(f.name for f in fields(Attempt) if f.name != "extra")
 
 
 @dataclass(frozen=True)
@@ -178,8 +181,30 @@ def attempt_fields(attempt: Attempt) -> dict[str, Any]:
     return known | said | dict(attempt.extra)
 
 
-def _said(**fields: Any) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None and value not in ("", {}, [])}
+def tree_of(header: Mapping[str, Any], attempts: Iterable[Attempt]) -> Tree:
+    """Build a tree from a header line whose fields have been checked; the reverse of `header_fields`."""
+    said = dict(header)
+    del said["format"]
+    root = dict(said.pop("root", {}))
+    known = {name: root.pop(name) for name in ("score", "metrics", "id") if name in root}
+    words = {name: said.pop(name) for name in ("name", "task", "source", "created_at") if name in said}
+    direction, frontier = Direction(said.pop("direction", "max")), Frontier(said.pop("frontier", "leaf"))
+    return Tree(
+        attempts=tuple(attempts), direction=direction, frontier=frontier, root=Root(**known, extra=root), extra=said, **words
+    )
+
+
+def attempt_of(line: Mapping[str, Any]) -> Attempt:
+    """Build an attempt from a node line whose fields have been checked; the reverse of `attempt_fields`."""
+    extra = dict(line)
+    known = {name: extra.pop(name) for name in ATTEMPT_FIELDS if name in extra}
+    if "parents" in known:
+        known["parents"] = tuple(known["parents"])
+    return Attempt(**known, extra=extra)
+
+
+def _said(**said: Any) -> dict[str, Any]:
+    return {name: value for name, value in said.items() if value is not None and value not in ("", {}, [])}
 
 
 def _canonical(value: Any) -> Any:
