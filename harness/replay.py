@@ -14,8 +14,7 @@ from harness.frontier import Revealed
 from sandbox.api import ROOT, Context, Fault, FaultKind, Limits, Observation, PolicyFault, Rule, View, batch_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from collections.abc import Callable, Sequence
 
     from harness.tree import Frontier, Tree
     from sandbox.api import Outcome, Policy
@@ -142,6 +141,9 @@ class Replay:
                     raise _bad(Rule.DUPLICATE_PICK, f"leaf {node} stands twice in one batch; only the root may")
 
 
+_BEFORE_ROUNDS = frozenset({FaultKind.REFUSED_AT_CHECK, FaultKind.LOAD_FAULT})
+
+
 def replay(tree: Tree, decider: Decider, limits: Limits, frontier: Frontier | None = None) -> Trajectory:
     """Take a decider through a tree to its end. `frontier` of None takes the tree's own."""
     run = Replay(tree, limits, frontier)
@@ -149,7 +151,9 @@ def replay(tree: Tree, decider: Decider, limits: Limits, frontier: Frontier | No
         while run.stop is None:
             run.answer(decider.decide(run.observe()))
     except PolicyFault as fault:
-        evidence = replace(fault.fault, round=len(run.rounds) + 1)
+        # A policy that could not be loaded has decided nothing, whichever round asked for it.
+        deciding = None if fault.fault.kind in _BEFORE_ROUNDS else len(run.rounds) + 1
+        evidence = replace(fault.fault, round=deciding)
         return Trajectory(tree.digest, tuple(run.rounds), Stop.POLICY_ERROR, evidence)
     return Trajectory(tree.digest, tuple(run.rounds), run.stop)
 
@@ -166,11 +170,6 @@ class InProcess:
     def decide(self, observation: Observation) -> list[int]:
         """Return the policy's picks."""
         return batch_of(self._decide(self._view.update(observation)))
-
-
-def context_for(tree: Tree, limits: Limits, frontier: Frontier | None, seed: int, params: Mapping[str, Any]) -> Context:
-    """Return what a policy is constructed with for a replay of this tree."""
-    return Context(params, seed, limits, (tree.frontier if frontier is None else frontier).value)
 
 
 def _bad(rule: Rule, message: str) -> PolicyFault:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import optuna
+    from optuna.distributions import BaseDistribution
 
     from harness.propose.base import Brief, Judged
     from harness.propose.templates import Parameter, Template, Value
@@ -73,8 +74,10 @@ class TemplateSearch:
         if template is None or judged.value is None:
             return
         params = {"template": template.name} | _scoped(template, candidate.params)
-        spaces = {"template": self._optuna.distributions.CategoricalDistribution(tuple(self._templates))}
-        spaces |= {f"{template.name}.{parameter.name}": self._space(parameter) for parameter in template.parameters}
+        choice: BaseDistribution = self._optuna.distributions.CategoricalDistribution(tuple(self._templates))
+        spaces = {"template": choice} | {
+            f"{template.name}.{parameter.name}": self._space(parameter) for parameter in template.parameters
+        }
         self._study.add_trial(self._optuna.create_trial(params=params, distributions=spaces, value=judged.value))
 
     def _next(self, history: Sequence[Judged], best: Judged) -> Candidate | None:
@@ -106,8 +109,7 @@ class TemplateSearch:
     def _candidate(self, trial: optuna.trial.Trial, why: str, best: Judged) -> Candidate:
         template = self._templates[trial.suggest_categorical("template", tuple(self._templates))]
         params = {
-            parameter.name: trial._suggest(f"{template.name}.{parameter.name}", self._space(parameter))  # noqa: SLF001
-            for parameter in template.parameters
+            parameter.name: _suggested(trial, f"{template.name}.{parameter.name}", parameter) for parameter in template.parameters
         }
         said = ", ".join(f"{name} = {value}" for name, value in params.items())
         return Candidate(
@@ -119,13 +121,29 @@ class TemplateSearch:
             best.version.number,
         )
 
-    def _space(self, parameter: Parameter) -> optuna.distributions.BaseDistribution:
+    def _space(self, parameter: Parameter) -> BaseDistribution:
         distributions = self._optuna.distributions
         if parameter.choices:
             return distributions.CategoricalDistribution(parameter.choices)
+        low, high = _bounds(parameter)
         if parameter.kind is Kind.INT:
-            return distributions.IntDistribution(int(parameter.low or 0), int(parameter.high or 0), log=parameter.log)
-        return distributions.FloatDistribution(float(parameter.low or 0), float(parameter.high or 0), log=parameter.log)
+            return distributions.IntDistribution(int(low), int(high), log=parameter.log)
+        return distributions.FloatDistribution(low, high, log=parameter.log)
+
+
+def _suggested(trial: optuna.trial.Trial, name: str, parameter: Parameter) -> Value:
+    if parameter.choices:
+        return trial.suggest_categorical(name, parameter.choices)
+    low, high = _bounds(parameter)
+    if parameter.kind is Kind.INT:
+        return trial.suggest_int(name, int(low), int(high), log=parameter.log)
+    return trial.suggest_float(name, low, high, log=parameter.log)
+
+
+def _bounds(parameter: Parameter) -> tuple[float, float]:
+    if parameter.low is None or parameter.high is None:
+        raise ValueError(f"parameter {parameter.name!r} has no range")
+    return float(parameter.low), float(parameter.high)
 
 
 def _best(history: Sequence[Judged]) -> Judged:
@@ -152,13 +170,13 @@ def _changed(template: Template, params: Mapping[str, Any], rng: random.Random) 
 
 def _moved(parameter: Parameter, value: Any, rng: random.Random) -> Value:
     if parameter.choices:
-        return rng.choice([choice for choice in parameter.choices if choice != value] or [value])
-    low, high = float(parameter.low or 0), float(parameter.high or 0)
-    if parameter.log:
-        moved = value * (high / low) ** rng.gauss(0, _STEP)
-    else:
-        moved = value + (high - low) * rng.gauss(0, _STEP)
-    if parameter.kind is Kind.FLOAT:
-        return min(high, max(low, moved))
-    step = 1 if moved >= value else -1
-    return int(min(high, max(low, value + step if round(moved) == value else round(moved))))
+        others = [choice for choice in parameter.choices if choice != value]
+        return rng.choice(others) if others else parameter.default
+    low, high = _bounds(parameter)
+    step = rng.gauss(0, _STEP)
+    moved: float = value * (high / low) ** step if parameter.log else value + (high - low) * step
+    if parameter.kind is Kind.INT:
+        # A step too small for a whole number still is a step.
+        moved = round(moved) if round(moved) != value else value + (1 if step > 0 else -1)
+        return int(min(high, max(low, moved)))
+    return min(high, max(low, moved))

@@ -1,0 +1,161 @@
+"""The offline phase: develop a better policy from recorded trees (design.md, section 1).
+
+The incumbent is judged first; then M - 1 candidates are proposed, each based on the best version so far, judged on the
+development trees and recorded. The best mean value wins; at equal values the incumbent stays, then the earlier version. A
+version that falls below the best is rolled back, a faulted one cannot win. The held-out trees are looked at once, at the end,
+with the incumbent and the best version, and never reach a proposer.
+
+`evolve` yields progress and records everything before it says so: whoever watches may stop at any moment, and `Run` can be
+taken up again to the same end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+from harness.policy import Event, EventKind
+from harness.propose.base import Brief, Judged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from harness.policy import Candidate, Version
+    from harness.propose.base import Proposer
+    from harness.score import Evaluation
+    from harness.store import Run, Store
+
+
+class Split(StrEnum):
+    """Which trees develop versions and which only judge the end."""
+
+    DEVELOPMENT = "development"
+    HELD_OUT = "held_out"
+
+
+class Judge(Protocol):
+    """Evaluates a candidate on the trees of these digests, in its sandbox."""
+
+    def __call__(self, candidate: Candidate, trees: Sequence[str]) -> Evaluation:
+        """Return the evaluation; it ends with the first fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """One version judged and recorded: what it is worth, and what became of it."""
+
+    position: int
+    """Place in the run, from 1 (the incumbent)."""
+    of: int
+    judged: Judged
+    outcome: EventKind
+    """SELECTED, ROLLED_BACK, FAULTED, or EVALUATED where it equals the best."""
+    best: Judged
+    resumed: bool = False
+    """True where the store knew it already."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """The look at the held-out trees that ends a run."""
+
+    judged: Judged
+
+
+def split_trees(digests: Iterable[str], holdout: float) -> dict[Split, tuple[str, ...]]:
+    """Divide trees by a stable hash of their digest, so that a tree keeps its side whatever others come along.
+
+    `holdout` is the expected share in [0, 1) that is held out.
+    """
+    sides: dict[Split, list[str]] = {Split.DEVELOPMENT: [], Split.HELD_OUT: []}
+    for digest in digests:
+        draw = int.from_bytes(hashlib.sha256(f"holdout/1:{digest}".encode()).digest()[:8]) / 2**64
+        sides[Split.HELD_OUT if draw < holdout else Split.DEVELOPMENT].append(digest)
+    return {side: tuple(members) for side, members in sides.items()}
+
+
+def evolve(run: Run, store: Store, proposer: Proposer, judge: Judge) -> Iterator[Progress | HeldOut]:
+    """Take a run to its end from wherever it stands.
+
+    Raises:
+        SandboxError: our side failed; the run can be resumed.
+        StoreError: the store is out of reach, or another writer came between.
+    """
+    history: list[Judged] = []
+    best: Judged | None = None
+    waiting = _recorded(run, store)
+    for position in range(1, run.plan.versions + 1):
+        version, evaluation = next(waiting, (None, None))
+        if version is None:
+            candidate = _next_candidate(run, store, proposer, history, best)
+            if candidate is None:
+                break
+            version = store.propose(run, candidate, store.head())
+        resumed = evaluation is not None
+        if evaluation is None:
+            evaluation = judge(version.candidate, run.plan.development)
+        judged = Judged(version, evaluation)
+        outcome = _outcome(judged, best)
+        if not resumed:
+            events = _events(run, judged, outcome, best)
+            store.judge(run, version, {Split.DEVELOPMENT: evaluation}, events, store.head())
+        if outcome is EventKind.SELECTED or best is None:
+            best = judged
+        history.append(judged)
+        yield Progress(position, run.plan.versions, judged, outcome, best, resumed)
+    if best is not None:
+        yield from _look_at_held_out(run, store, judge, [history[0], best])
+    store.finish_run(run)
+
+
+def _recorded(run: Run, store: Store) -> Iterator[tuple[Version, Evaluation | None]]:
+    for version in store.run_versions(run):
+        yield version, store.evaluation(run, version, Split.DEVELOPMENT)
+
+
+def _next_candidate(
+    run: Run, store: Store, proposer: Proposer, history: Sequence[Judged], best: Judged | None
+) -> Candidate | None:
+    if best is None:
+        return store.version(run.plan.incumbent).candidate
+    return proposer.propose(Brief(history[0], best, tuple(history)))
+
+
+def _outcome(judged: Judged, best: Judged | None) -> EventKind:
+    if judged.value is None:
+        return EventKind.FAULTED
+    if best is None or best.value is None or judged.value > best.value:
+        return EventKind.SELECTED
+    return EventKind.ROLLED_BACK if judged.value < best.value else EventKind.EVALUATED
+
+
+def _events(run: Run, judged: Judged, outcome: EventKind, best: Judged | None) -> list[Event]:
+    number, evaluation = judged.version.number, judged.evaluation
+    fault = evaluation.fault
+    if fault is not None:
+        facts = {"kind": fault.kind.value, "message": fault.message}
+        return [Event(EventKind.FAULTED, number, run.number, f"{fault.kind}: {fault.message}", facts=facts)]
+    facts = {"value": judged.value, "quality": evaluation.quality, "trees": len(evaluation.results)}
+    events = [Event(EventKind.EVALUATED, number, run.number, f"mean value {judged.value}", facts=facts)]
+    if outcome is EventKind.SELECTED:
+        reason = (
+            "the first version with a value" if best is None or best.value is None else f"above version {best.version.number}"
+        )
+        events.append(Event(EventKind.SELECTED, number, run.number, reason, to=number, facts=facts))
+    elif outcome is EventKind.ROLLED_BACK and best is not None:
+        reason = f"below version {best.version.number}, which stays the base"
+        events.append(Event(EventKind.ROLLED_BACK, number, run.number, reason, to=best.version.number, facts=facts))
+    return events
+
+
+def _look_at_held_out(run: Run, store: Store, judge: Judge, judged: Sequence[Judged]) -> Iterator[HeldOut]:
+    if not run.plan.held_out:
+        return
+    for version in {entry.version.number: entry.version for entry in judged}.values():
+        evaluation = store.evaluation(run, version, Split.HELD_OUT)
+        if evaluation is None:
+            evaluation = judge(version.candidate, run.plan.held_out)
+            store.judge(run, version, {Split.HELD_OUT: evaluation}, [], store.head())
+        yield HeldOut(Judged(version, evaluation))
