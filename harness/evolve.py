@@ -135,8 +135,8 @@ def _events(run: Run, judged: Judged, outcome: EventKind, best: Judged | None) -
     number, evaluation = judged.version.number, judged.evaluation
     fault = evaluation.fault
     if fault is not None:
-        facts = {"kind": fault.kind.value, "message": fault.message}
-        return [Event(EventKind.FAULTED, number, run.number, f"{fault.kind}: {fault.message}", facts=facts)]
+        evidence = {"kind": fault.kind.value, "message": fault.message}
+        return [Event(EventKind.FAULTED, number, run.number, f"{fault.kind}: {fault.message}", facts=evidence)]
     facts = {"value": judged.value, "quality": evaluation.quality, "trees": len(evaluation.results)}
     events = [Event(EventKind.EVALUATED, number, run.number, f"mean value {judged.value}", facts=facts)]
     if outcome is EventKind.SELECTED:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from harness.tree import Frontier
-from sandbox.api import ROOT
+from sandbox.api import ROOT, Frontier
 
 if TYPE_CHECKING:
-    from harness.tree import Tree
+    from collections.abc import Sequence
 
 
 class Revealed:
@@ -20,8 +19,9 @@ class Revealed:
 
     __slots__ = ("_children", "_open", "leaf_only", "opened", "parents", "places")
 
-    def __init__(self, tree: Tree, frontier: Frontier) -> None:
-        self._children = tree.children
+    def __init__(self, children: Sequence[Sequence[int]], frontier: Frontier) -> None:
+        """Start with the root alone. `children` lists each node's children by place, in creation order."""
+        self._children = children
         self.leaf_only = frontier is Frontier.LEAF
         self.places = [ROOT]
         """The place in the tree of each revealed node, by id."""
@@ -29,7 +29,7 @@ class Revealed:
         """The id of each revealed node's parent, by id."""
         self.opened = [0]
         """How many children of each revealed node are revealed, by id."""
-        self._open = 1 if tree.children[ROOT] else 0
+        self._open = 1 if children[ROOT] else 0
 
     def __len__(self) -> int:
         return len(self.places)

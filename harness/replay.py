@@ -16,8 +16,8 @@ from sandbox.api import ROOT, Context, Fault, FaultKind, Limits, Observation, Po
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from harness.tree import Frontier, Tree
-    from sandbox.api import Outcome, Policy
+    from harness.tree import Tree
+    from sandbox.api import Frontier, Outcome, Policy
 
 
 class Stop(StrEnum):
@@ -70,7 +70,7 @@ class Replay:
     def __init__(self, tree: Tree, limits: Limits, frontier: Frontier | None = None) -> None:
         self._tree = tree
         self._limits = limits
-        self._revealed = Revealed(tree, tree.frontier if frontier is None else frontier)
+        self._revealed = Revealed(tree.children, tree.frontier if frontier is None else frontier)
         self._shown = 0
         self._closed: list[int] = []
         self.rounds: list[Round] = []

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from harness.replay import Trajectory
-    from harness.tree import Frontier, Tree
-    from sandbox.api import Fault
+    from harness.tree import Tree
+    from sandbox.api import Fault, Frontier
 
 
 class Normalize(StrEnum):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import TreeError
 from sandbox.api import FEEDBACK_CHARACTERS, HYPOTHESIS_CHARACTERS, ROOT
+from sandbox.api import Frontier as Frontier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,13 +30,6 @@ class Direction(StrEnum):
 
     MAX = "max"
     MIN = "min"
-
-
-class Frontier(StrEnum):
-    """Which nodes may be picked: root and revealed leaves, or root and every revealed node."""
-
-    LEAF = "leaf"
-    ANY = "any"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,13 @@ HYPOTHESIS_CHARACTERS = 500
 Outcome: TypeAlias = tuple[float | None, str, dict[str, float], str, tuple[float | None, float | None, float | None], str]
 
 
+class Frontier(StrEnum):
+    """Which nodes may be picked: root and revealed leaves, or root and every revealed node."""
+
+    LEAF = "leaf"
+    ANY = "any"
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What bounds one replay; a policy reads them as `context.limits`. `max_attempts` of None means no limit."""
@@ -126,7 +133,7 @@ class View:
     __slots__ = ("_any", "_leaves", "best", "new", "nodes", "pending", "round")
 
     def __init__(self, frontier: str) -> None:
-        self._any = frontier == "any"
+        self._any = frontier == Frontier.ANY
         self._leaves: dict[int, Node] = {}
         self.round = 0
         self.nodes: ReadOnlyList = ReadOnlyList()

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import random
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
+
+import optuna
 
 from harness.policy import Candidate, Origin
 from harness.propose.templates import Kind, defaults, render
@@ -17,7 +19,6 @@ from harness.propose.templates import Kind, defaults, render
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import optuna
     from optuna.distributions import BaseDistribution
 
     from harness.propose.base import Brief, Judged
@@ -33,10 +34,7 @@ class TemplateSearch:
     """A proposer over templates and their parameters."""
 
     def __init__(self, templates: Sequence[Template], seed: int) -> None:
-        import optuna  # noqa: PLC0415 - half a second of import, paid only by those who search
-
         optuna.logging.set_verbosity(optuna.logging.WARNING)
-        self._optuna = optuna
         self._templates = {template.name: template for template in templates}
         self._seed = seed
         with warnings.catch_warnings():
@@ -62,7 +60,7 @@ class TemplateSearch:
         if trial is None:
             self._learn_foreign(judged)
         elif judged.value is None:
-            self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+            self._study.tell(trial, state=optuna.trial.TrialState.FAIL)
         else:
             self._study.tell(trial, judged.value)
         self._told += 1
@@ -74,11 +72,11 @@ class TemplateSearch:
         if template is None or judged.value is None:
             return
         params = {"template": template.name} | _scoped(template, candidate.params)
-        choice: BaseDistribution = self._optuna.distributions.CategoricalDistribution(tuple(self._templates))
+        choice: BaseDistribution = optuna.distributions.CategoricalDistribution(tuple(self._templates))
         spaces = {"template": choice} | {
             f"{template.name}.{parameter.name}": self._space(parameter) for parameter in template.parameters
         }
-        self._study.add_trial(self._optuna.create_trial(params=params, distributions=spaces, value=judged.value))
+        self._study.add_trial(optuna.create_trial(params=params, distributions=spaces, value=judged.value))
 
     def _next(self, history: Sequence[Judged], best: Judged) -> Candidate | None:
         known = {judged.version.candidate.digest: judged for judged in history}
@@ -101,7 +99,7 @@ class TemplateSearch:
                 return candidate
             value = known[candidate.digest].value
             if value is None:
-                self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+                self._study.tell(trial, state=optuna.trial.TrialState.FAIL)
             else:
                 self._study.tell(trial, value)
         return None
@@ -122,7 +120,7 @@ class TemplateSearch:
         )
 
     def _space(self, parameter: Parameter) -> BaseDistribution:
-        distributions = self._optuna.distributions
+        distributions = optuna.distributions
         if parameter.choices:
             return distributions.CategoricalDistribution(parameter.choices)
         low, high = _bounds(parameter)
@@ -133,7 +131,7 @@ class TemplateSearch:
 
 def _suggested(trial: optuna.trial.Trial, name: str, parameter: Parameter) -> Value:
     if parameter.choices:
-        return trial.suggest_categorical(name, parameter.choices)
+        return cast("Value", trial.suggest_categorical(name, parameter.choices))
     low, high = _bounds(parameter)
     if parameter.kind is Kind.INT:
         return trial.suggest_int(name, int(low), int(high), log=parameter.log)
