@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from harness.frontier import Revealed
 from sandbox.api import ROOT, Context, Fault, FaultKind, Limits, Observation, PolicyFault, Rule, View, batch_of
@@ -30,8 +30,7 @@ class Stop(StrEnum):
     POLICY_ERROR = "policy_error"
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(NamedTuple):
     """One counted decision: what was picked, what it revealed (places in the tree), how many picks revealed nothing."""
 
     picks: tuple[int, ...]
@@ -65,26 +64,20 @@ class Decider(Protocol):
 class Replay:
     """One replay under way, in lock step: `observe`, then `answer`, until `stop` says why it ended."""
 
-    __slots__ = ("_closed", "_limits", "_revealed", "_shown", "_tree", "rounds", "stop")
+    __slots__ = ("_closed", "_limits", "_new", "_revealed", "rounds", "stop")
 
     def __init__(self, tree: Tree, limits: Limits, frontier: Frontier | None = None) -> None:
-        self._tree = tree
+        outcomes = tree.outcomes
         self._limits = limits
-        self._revealed = Revealed(tree.children, tree.frontier if frontier is None else frontier)
-        self._shown = 0
+        self._revealed = Revealed(tree.children, outcomes, tree.frontier if frontier is None else frontier)
+        self._new: list[tuple[int, Outcome]] = [(-1, outcomes[ROOT])]
         self._closed: list[int] = []
         self.rounds: list[Round] = []
         self.stop: Stop | None = self._limit_reached()
 
     def observe(self) -> Observation:
-        """Return what became visible since the last observation. Call once for each round."""
-        revealed, outcomes = self._revealed, self._tree.outcomes
-        places, parents = revealed.places, revealed.parents
-        new: list[tuple[int, Outcome]] = [(parents[node], outcomes[places[node]]) for node in range(self._shown, len(places))]
-        observation = Observation(len(self.rounds) + 1, new, self._closed)
-        self._shown = len(places)
-        self._closed = []
-        return observation
+        """Return what became visible since the last round, for the round that is now to be answered."""
+        return Observation(len(self.rounds) + 1, self._new, self._closed)
 
     def answer(self, picks: Sequence[int]) -> None:
         """Serve a batch.
@@ -95,52 +88,39 @@ class Replay:
         if not picks:
             self.stop = Stop.POLICY_STOPPED
             return
-        self._refuse_bad(picks)
-        revealed, places = self._revealed, self._revealed.places
-        most = self._limits.max_attempts
+        limits, revealed = self._limits, self._revealed
+        if len(picks) > limits.max_batch:
+            message = f"a batch may hold {limits.max_batch} picks and this one holds more"
+            raise PolicyFault(Fault(FaultKind.BAD_ANSWER, message, rule=Rule.BATCH_TOO_LARGE))
+        broken = revealed.broken_rule(picks)
+        if broken is not None:
+            rule, node = broken
+            message = _BROKEN[rule].format(node=node, last=len(revealed) - 1)
+            raise PolicyFault(Fault(FaultKind.BAD_ANSWER, message, rule=rule))
+        places = revealed.places
         picked = tuple([places[node] for node in picks])
-        new = []
-        wasted = 0
-        for node in picks:
-            if most is not None and len(places) > most:
-                break
-            place = revealed.reveal(node)
-            if place is None:
-                wasted += 1
-                self._closed.append(node)
-            else:
-                new.append(place)
-        self.rounds.append(Round(picked, tuple(new), wasted))
-        self.stop = self._limit_reached()
+        room = len(picks) if limits.max_attempts is None else limits.max_attempts - len(revealed) + 1
+        new, self._new, self._closed = revealed.serve(picks, room)
+        self.rounds.append(Round(picked, new, len(self._closed)))
+        if not revealed.open or limits.max_attempts is not None or len(self.rounds) >= limits.max_rounds:
+            self.stop = self._limit_reached()
 
     def _limit_reached(self) -> Stop | None:
-        if self._revealed.exhausted:
+        revealed, limits = self._revealed, self._limits
+        if not revealed.open:
             return Stop.EXHAUSTED
-        if len(self.rounds) >= self._limits.max_rounds:
+        if len(self.rounds) >= limits.max_rounds:
             return Stop.MAX_ROUNDS
-        most = self._limits.max_attempts
-        if most is not None and len(self._revealed) > most:
+        if limits.max_attempts is not None and len(revealed) > limits.max_attempts:
             return Stop.MAX_ATTEMPTS
         return None
 
-    def _refuse_bad(self, picks: Sequence[int]) -> None:
-        """Check a batch against what was revealed when the round began; the first rule that applies names the fault."""
-        revealed = self._revealed
-        if len(picks) > self._limits.max_batch:
-            raise _bad(Rule.BATCH_TOO_LARGE, f"a batch may hold {self._limits.max_batch} picks and this one holds more")
-        for node in picks:
-            if not revealed.knows(node):
-                raise _bad(Rule.UNKNOWN_NODE, f"node {node} has not been revealed; ids run from 0 to {len(revealed) - 1}")
-        for node in picks:
-            if not revealed.selectable(node):
-                raise _bad(Rule.NOT_SELECTABLE, f"node {node} has been continued; only the root and leaves may be picked")
-        if revealed.leaf_only and len(set(picks)) < len(picks):
-            leaves = [node for node in picks if node != ROOT]
-            for place, node in enumerate(leaves):
-                if node in leaves[:place]:
-                    raise _bad(Rule.DUPLICATE_PICK, f"leaf {node} stands twice in one batch; only the root may")
 
-
+_BROKEN = {
+    Rule.UNKNOWN_NODE: "node {node} has not been revealed; ids run from 0 to {last}",
+    Rule.NOT_SELECTABLE: "node {node} has been continued; on the leaf frontier only the root and leaves may be picked",
+    Rule.DUPLICATE_PICK: "leaf {node} stands twice in one batch; on the leaf frontier only the root may",
+}
 _BEFORE_ROUNDS = frozenset({FaultKind.REFUSED_AT_CHECK, FaultKind.LOAD_FAULT})
 
 
@@ -170,7 +150,3 @@ class InProcess:
     def decide(self, observation: Observation) -> list[int]:
         """Return the policy's picks."""
         return batch_of(self._decide(self._view.update(observation)))
-
-
-def _bad(rule: Rule, message: str) -> PolicyFault:
-    return PolicyFault(Fault(FaultKind.BAD_ANSWER, message, rule=rule))

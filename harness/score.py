@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.replay import Stop
 from sandbox.api import Limits
@@ -126,38 +126,38 @@ def figures(trajectory: Trajectory, tree: Tree, weights: Weights) -> Figures:
     floor, top = tree.floor, tree.top
     if trajectory.stop is Stop.POLICY_ERROR or floor is None or top is None:
         return Figures(None, None, None, n, k, wasted, None, None, None, off_support)
-    climb = _climb(trajectory, tree)
+    climb = _climb(trajectory, tree, floor)
     best = floor if climb.best is None else climb.best
     quality = _quality(best, floor, top, weights.normalize)
     value = quality - weights.beta1 * n + weights.beta2 * n / max(1, k)
-    seen = [_quality(floor if so_far is None else so_far, floor, top, weights.normalize) for so_far in climb.best_so_far]
-    area = sum(seen) / len(seen) if seen else quality
+    area = _quality(climb.mean_best, floor, top, weights.normalize) if n else quality
     return Figures(value, quality, best, n, k, wasted, climb.attempts, climb.rounds, area, off_support)
 
 
-@dataclass(frozen=True, slots=True)
-class _Climb:
-    """How the best score grew: the final best, the attempts and rounds it took, and the best after each attempt."""
+class _Climb(NamedTuple):
+    """How the best score grew: the final best, the attempts and rounds it took, and its mean over the attempts."""
 
     best: float | None
     attempts: int
     rounds: int
-    best_so_far: list[float | None]
+    mean_best: float
 
 
-def _climb(trajectory: Trajectory, tree: Tree) -> _Climb:
+def _climb(trajectory: Trajectory, tree: Tree, floor: float) -> _Climb:
     scores = tree.scores
     best = scores[0]
+    so_far = floor if best is None else best
     attempts = rounds = seen = 0
-    best_so_far: list[float | None] = []
+    total = 0.0
     for turn, taken in enumerate(trajectory.rounds, start=1):
         for place in taken.revealed:
             seen += 1
             score = scores[place]
             if score is not None and (best is None or score > best):
-                best, attempts, rounds = score, seen, turn
-            best_so_far.append(best)
-    return _Climb(best, attempts, rounds, best_so_far)
+                best = so_far = score
+                attempts, rounds = seen, turn
+            total += so_far
+    return _Climb(best, attempts, rounds, total / seen if seen else so_far)
 
 
 def _quality(best: float, floor: float, top: float, normalize: Normalize) -> float:

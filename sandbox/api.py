@@ -49,8 +49,7 @@ class Context:
     frontier: str
 
 
-@dataclass(frozen=True, slots=True)
-class Observation:
+class Observation(NamedTuple):
     """What became visible since the last round; the first one holds the root alone.
 
     `revealed` lists (parent id, outcome) in order of revelation: a node's id is its place among all revealed ones, so ids
@@ -88,36 +87,63 @@ _append = list.append
 
 
 class Node:
-    """One revealed node. Ids count up in order of revelation; the root is 0."""
+    """One revealed node. Ids count up in order of revelation; the root is 0.
 
-    __slots__ = (
-        "branch",
-        "children",
-        "closed",
-        "cost",
-        "depth",
-        "feedback",
-        "hypothesis",
-        "id",
-        "metrics",
-        "parent",
-        "round",
-        "score",
-        "status",
-    )
+    `branch` is the id of the root's child it descends from, 0 for the root itself. What few policies read is made when asked
+    for, so that revealing a node stays cheap.
+    """
+
+    __slots__ = ("_children", "_metrics", "_outcome", "branch", "closed", "depth", "id", "parent", "round", "score")
 
     def __init__(self, node_id: int, parent: Node | None, outcome: Outcome, revealed_in: int) -> None:
         self.id = node_id
-        self.parent: int | None = None if parent is None else parent.id
-        self.children: list[int] = []
-        self.depth: int = 0 if parent is None else parent.depth + 1
-        self.branch: int = node_id if parent is None or parent.id == ROOT else parent.branch
+        if parent is None:
+            self.parent: int | None = None
+            self.depth: int = 0
+            self.branch: int = ROOT
+        else:
+            self.parent = parent.id
+            self.depth = parent.depth + 1
+            self.branch = parent.branch or node_id
         self.round = revealed_in
-        self.score, self.status, metrics, self.feedback, cost, self.hypothesis = outcome
-        # A copy: in trusted in-process replays the outcome belongs to the tree and outlives this replay.
-        self.metrics = dict(metrics)
-        self.cost = Cost._make(cost)
+        self.score = outcome[0]
         self.closed = False
+        self._outcome = outcome
+        self._children: list[int] | None = None
+        self._metrics: dict[str, float] | None = None
+
+    @property
+    def children(self) -> list[int]:
+        """Return the ids of its revealed children, in order of revelation."""
+        return [] if self._children is None else self._children
+
+    @property
+    def status(self) -> str:
+        """Return how the attempt ended: "ok", "failed", "timeout" or "invalid"."""
+        return self._outcome[1]
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Return the evaluator's numbers."""
+        if self._metrics is None:
+            # A copy: in trusted in-process replays the outcome belongs to the tree and outlives this replay.
+            self._metrics = dict(self._outcome[2])
+        return self._metrics
+
+    @property
+    def feedback(self) -> str:
+        """Return the evaluator's text."""
+        return self._outcome[3]
+
+    @property
+    def cost(self) -> Cost:
+        """Return what the attempt cost."""
+        return Cost._make(self._outcome[4])
+
+    @property
+    def hypothesis(self) -> str:
+        """Return what the attempt set out to try; may be empty."""
+        return self._outcome[5]
 
     def __repr__(self) -> str:
         return f"Node(id={self.id}, parent={self.parent}, score={self.score}, status={self.status!r})"
@@ -152,7 +178,10 @@ class View:
             _append(nodes, node)
             new.append(node)
             if parent is not None:
-                parent.children.append(node.id)
+                if parent._children is None:  # noqa: SLF001 - the view keeps its nodes' books
+                    parent._children = [node.id]  # noqa: SLF001
+                else:
+                    parent._children.append(node.id)  # noqa: SLF001
                 leaves.pop(parent_id, None)
                 leaves[node.id] = node
             if node.score is not None and (best is None or best.score is None or node.score > best.score):
@@ -253,7 +282,7 @@ def batch_of(answer: object) -> list[int]:
             if type(pick) is not int:
                 break
         else:
-            return list(answer)
+            return answer if type(answer) is list else list(answer)
     shown = f"{type(answer).__name__}"
     if type(answer) in (list, tuple):
         odd = next(type(pick).__name__ for pick in answer if type(pick) is not int)  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""Figures of the harness against a floor or a peer in the same run on the same machine. `python -m benchmarks` prints them."""
