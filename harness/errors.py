@@ -15,3 +15,15 @@ class TreeError(InputError):
 
 class StoreError(HarnessError):
     """The store is out of reach, outdated or damaged. Exit code 3."""
+
+
+class StaleError(StoreError):
+    """A writer decided on a history that has moved on since; nothing was written."""
+
+    def __init__(self, expected: int, head: int) -> None:
+        super().__init__(
+            f"the history has moved on: this write was decided at event {expected} and the last one is {head}; "
+            "read what was added and decide again"
+        )
+        self.expected = expected
+        self.head = head

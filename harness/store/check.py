@@ -1,0 +1,109 @@
+"""Whether a store is whole, for `harness doctor`: read everything, change nothing, answer in sentences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import func, literal, select, text
+
+from harness.errors import HarnessError
+from harness.policy import digest_of
+from harness.store import rows, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sqlalchemy import Column, Connection
+
+    from harness.store.database import Database
+
+
+def problems(database: Database) -> list[str]:
+    """Return what is broken in a database."""
+    found: list[str] = []
+    for look in (_structure, _tables, _guards, _numbers, _versions, _trees, _evaluations):
+        found += _looked(database, look)
+    return found
+
+
+def _looked(database: Database, look: Callable[[Connection], Iterator[str]]) -> list[str]:
+    found: list[str] = []
+    try:
+        with database.read() as connection:
+            found.extend(look(connection))
+    except HarnessError as error:
+        found.append(str(error))
+    return found
+
+
+def _structure(connection: Connection) -> Iterator[str]:
+    """Ask SQLite about its pages and references; PostgreSQL keeps its own at every write."""
+    if connection.dialect.name != "sqlite":
+        return
+    for (said,) in connection.exec_driver_sql("PRAGMA integrity_check"):
+        if said != "ok":
+            yield f"the file is damaged: {said}"
+    for table, row, target, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
+        yield f"row {row} of {table} refers to something that is not in {target}"
+
+
+def _tables(connection: Connection) -> Iterator[str]:
+    context = MigrationContext.configure(connection, opts={"version_table": tables.VERSION_TABLE})
+    for difference in compare_metadata(context, tables.METADATA):
+        yield f"the tables differ from those of this version: {difference}"
+
+
+def _guards(connection: Connection) -> Iterator[str]:
+    catalogue = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
+    if connection.dialect.name != "sqlite":
+        catalogue = "SELECT tgname FROM pg_trigger WHERE tgenabled = 'O'"
+    guards = set(connection.execute(text(catalogue)).scalars())
+    for table in tables.APPEND_ONLY:
+        for change in ("update", "delete"):
+            if f"append_only_{table}_{change}" not in guards:
+                yield f"nothing keeps the rows of {table} from {change}"
+
+
+def _numbers(connection: Connection) -> Iterator[str]:
+    for table in ("versions", "runs", "evaluations", "events"):
+        yield from _gaps(connection, tables.METADATA.tables[table].c.number, None)
+    yield from _gaps(connection, tables.proposals.c.position, tables.proposals.c.run)
+
+
+def _gaps(connection: Connection, number: Column[int], within: Column[int] | None) -> Iterator[str]:
+    group: Any = literal(None) if within is None else within
+    query = select(func.count(number), func.min(number), func.max(number), group)
+    for count, first, last, member in connection.execute(query if within is None else query.group_by(within)):
+        if count and (first != 1 or last != count):
+            where = "" if within is None else f" of {within.name} {member}"
+            yield f"{number.table.name}{where} are {count}, numbered {first} to {last}: some are missing"
+
+
+def _versions(connection: Connection) -> Iterator[str]:
+    columns = tables.versions.c
+    for number, digest, source in connection.execute(select(columns.number, columns.digest, columns.source)):
+        if digest_of(source) != digest:
+            yield f"the source of version {number} is not the one that was recorded: its digest differs"
+
+
+def _trees(connection: Connection) -> Iterator[str]:
+    columns = tables.trees.c
+    for digest in connection.execute(select(columns.digest).order_by(columns.digest)).scalars().all():
+        row = connection.execute(select(columns.header, columns.nodes).where(columns.digest == digest)).one()
+        if rows.tree_from(row).digest != digest:
+            yield f"tree {digest} is not the one that was recorded: its digest differs"
+
+
+def _evaluations(connection: Connection) -> Iterator[str]:
+    evaluations, replays, versions = tables.evaluations, tables.replays, tables.versions
+    there = select(func.count()).where(replays.c.evaluation == evaluations.c.number).scalar_subquery()
+    query = select(evaluations.c.number, evaluations.c.replays, there, evaluations.c.policy, versions.c.digest).join_from(
+        evaluations, versions, evaluations.c.version == versions.c.number
+    )
+    for number, recorded, count, policy, digest in connection.execute(query):
+        if count != recorded:
+            yield f"evaluation {number} was recorded with {recorded} replays and holds {count}"
+        if policy != digest:
+            yield f"evaluation {number} is one of another policy than its version"

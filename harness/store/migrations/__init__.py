@@ -1,0 +1,1 @@
+"""Migrations of the store, in order of `down_revision`."""

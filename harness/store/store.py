@@ -1,0 +1,420 @@
+"""What the rest of the system asks of the store. Each write is one transaction: all of it is recorded, or nothing.
+
+History is append-only and its events are numbered without gaps. A writer says at which event it decided (`expected_head`);
+if the history has moved on, it is refused. A write moves the head by one for each event it appends, and `propose` appends one.
+
+The incumbent is read from the history: what the last `promoted` or `rolled_back` event outside of any run names. Within a run
+of evolve, `rolled_back` says that development went back to an earlier version; that never touches the incumbent.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlalchemy import func, insert, select, update
+
+from harness.errors import InputError, StaleError, StoreError
+from harness.policy import Event, EventKind, Version
+from harness.store import rows, tables
+from harness.store.check import problems
+from harness.store.database import Database
+from harness.store.migrate import migrate
+from harness.store.records import Run, RunPlan, RunState, TreeRow
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from sqlalchemy import Column, Connection, Row, Select
+
+    from harness.policy import Candidate
+    from harness.score import Evaluation
+    from harness.tree import Tree
+
+TURNS = (EventKind.PROMOTED, EventKind.ROLLED_BACK)
+"""The events that say which version is the incumbent, where they belong to no run."""
+
+
+class Store:
+    """Trees, runs, versions, evaluations and events of one database. May be used from several threads, not across a fork.
+
+    Every method raises StoreError where the database is out of reach, damaged, full or held by another process for too long,
+    and InputError where asked for something that is not there.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """Open a store, making the file, its folder and the tables where they are missing.
+
+        Raises:
+            StoreError: the URL names no database that can be used, or one of a newer version or of another program.
+        """
+        database = Database(url)
+        try:
+            migrate(database)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database)
+
+    def close(self) -> None:
+        """Close every connection. May be called again."""
+        self._database.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        """Return the store's URL without its password."""
+        return self._database.name
+
+    def head(self) -> int:
+        """Return the number of the last event, 0 when there is none."""
+        with self._database.read() as connection:
+            return _last(connection, tables.events.c.number)
+
+    def check(self) -> list[str]:
+        """Return what is broken, a sentence each; empty when all is well. Reads everything."""
+        return problems(self._database)
+
+    # Trees
+
+    def add_trees(self, trees: Iterable[Tree]) -> int:
+        """Add the trees that are not there yet and return how many that were; all are added, or none.
+
+        One tree is held at a time. Others cannot write meanwhile.
+        """
+        added = 0
+        with self._database.write() as connection:
+            for tree in trees:
+                known = select(tables.trees.c.digest).where(tables.trees.c.digest == tree.digest)
+                if connection.execute(known).first() is None:
+                    connection.execute(insert(tables.trees).values(**rows.tree_row(tree), added_at=_now()))
+                    added += 1
+        return added
+
+    def tree(self, digest: str) -> Tree:
+        """Return a tree."""
+        query = select(tables.trees.c.header, tables.trees.c.nodes).where(tables.trees.c.digest == digest)
+        with self._database.read() as connection:
+            return rows.tree_from(_one(connection, query, f"there is no tree {digest!r}"))
+
+    def tree_rows(self) -> list[TreeRow]:
+        """Return all trees without their attempts, by name."""
+        heavy = {"header", "nodes"}
+        query = select(*(column for column in tables.trees.c if column.name not in heavy))
+        with self._database.read() as connection:
+            found = connection.execute(query.order_by(tables.trees.c.name, tables.trees.c.digest))
+            return list(map(rows.tree_line, found))
+
+    # Runs of evolve
+
+    def begin_run(self, plan: RunPlan) -> Run:
+        """Record that a run begins.
+
+        Raises:
+            InputError: the plan names trees or an incumbent that the store does not hold.
+        """
+        with self._database.write() as connection:
+            _refuse_unknown_trees(connection, {*plan.development, *plan.held_out})
+            if plan.incumbent is not None:
+                _version(connection, plan.incumbent)
+            number = _last(connection, tables.runs.c.number) + 1
+            started = {"state": RunState.RUNNING.value, "started_at": _now()}
+            connection.execute(insert(tables.runs).values(number=number, plan=rows.plan_row(plan), **started))
+            return _run(connection, number)
+
+    def run(self, number: int) -> Run:
+        """Return a run."""
+        with self._database.read() as connection:
+            return _run(connection, number)
+
+    def runs(self) -> list[Run]:
+        """Return all runs, the first one first."""
+        with self._database.read() as connection:
+            return list(map(rows.run_from, connection.execute(_runs().order_by(tables.runs.c.number))))
+
+    def unfinished_run(self) -> Run | None:
+        """Return the latest run that has not finished."""
+        query = _runs().where(tables.runs.c.state == RunState.RUNNING.value).order_by(tables.runs.c.number.desc()).limit(1)
+        with self._database.read() as connection:
+            row = connection.execute(query).first()
+            return None if row is None else rows.run_from(row)
+
+    def finish_run(self, run: Run) -> Run:
+        """Record that a run has come to its end, and return it as it is now."""
+        with self._database.write() as connection:
+            _refuse_finished(connection, run)
+            finished = {"state": RunState.FINISHED.value, "finished_at": _now()}
+            connection.execute(update(tables.runs).where(tables.runs.c.number == run.number).values(**finished))
+            return _run(connection, run.number)
+
+    # Versions
+
+    def propose(self, run: Run | None, candidate: Candidate, expected_head: int) -> Version:
+        """Record a candidate as a version, and the event `proposed`.
+
+        Source that was recorded before keeps its number. The proposal takes the next position of the run in any case, and the
+        version returned, as in `run_versions`, carries origin, rationale and parameters of this proposal. `run` of None
+        records a candidate that no run developed.
+
+        Raises:
+            StaleError: the history has moved on.
+            InputError: the run has finished.
+        """
+        with self._write(expected_head) as connection:
+            query = select(tables.versions.c.number, tables.versions.c.created_at).where(
+                tables.versions.c.digest == candidate.digest
+            )
+            known = connection.execute(query).first()
+            number, created_at = known or (_last(connection, tables.versions.c.number) + 1, _now())
+            came_from = rows.provenance_row(candidate)
+            if known is None:
+                new = {"number": number, "digest": candidate.digest, "source": candidate.source, "created_at": created_at}
+                connection.execute(insert(tables.versions).values(**new, **came_from))
+            facts: dict[str, Any] = {"digest": candidate.digest, "known": known is not None}
+            if run is not None:
+                _refuse_finished(connection, run)
+                position = facts["position"] = _last(connection, tables.proposals.c.position, run=run.number) + 1
+                proposal = {"run": run.number, "position": position, "version": number}
+                connection.execute(insert(tables.proposals).values(**proposal, **came_from))
+            event = Event(EventKind.PROPOSED, number, run.number if run else None, candidate.rationale, facts=facts)
+            _append(connection, [event], expected_head)
+        return Version(number, candidate, created_at)
+
+    def version(self, number: int) -> Version:
+        """Return a version as it was proposed first."""
+        with self._database.read() as connection:
+            return _version(connection, number)
+
+    def version_by_digest(self, digest: str) -> Version | None:
+        """Return the version with this source, None where it was never recorded."""
+        with self._database.read() as connection:
+            row = connection.execute(select(tables.versions).where(tables.versions.c.digest == digest)).first()
+            return None if row is None else rows.version_from(row)
+
+    def versions(self) -> list[Version]:
+        """Return all versions by number."""
+        with self._database.read() as connection:
+            found = connection.execute(select(tables.versions).order_by(tables.versions.c.number))
+            return list(map(rows.version_from, found))
+
+    def run_versions(self, run: Run) -> list[Version]:
+        """Return what was proposed in a run, in order of position; a version stands there as often as it was proposed."""
+        versions, proposals = tables.versions.c, tables.proposals.c
+        proposed = (proposals.origin, proposals.rationale, proposals.template, proposals.params, proposals.parent)
+        query = (
+            select(versions.number, versions.source, versions.created_at, *proposed)
+            .join_from(tables.proposals, tables.versions, proposals.version == versions.number)
+            .where(proposals.run == run.number)
+            .order_by(proposals.position)
+        )
+        with self._database.read() as connection:
+            return list(map(rows.version_from, connection.execute(query)))
+
+    # Evaluations
+
+    def judge(
+        self,
+        run: Run,
+        version: Version,
+        evaluations: Mapping[str, Evaluation],
+        events: Sequence[Event],
+        expected_head: int,
+    ) -> None:
+        """Record what a version was found to be worth on each split ("development", "held_out"), and the events that follow.
+
+        A split that was judged before in this run (its source was proposed twice) is not recorded again; it must repeat.
+
+        Raises:
+            StaleError: the history has moved on.
+            StoreError: a split was judged before with another outcome.
+            InputError: the run has finished.
+        """
+        with self._write(expected_head) as connection:
+            _refuse_finished(connection, run)
+            for split, evaluation in evaluations.items():
+                if evaluation.policy != version.candidate.digest:
+                    message = f"the evaluation of policy {evaluation.policy!r} is not one of version {version.number}"
+                    raise ValueError(message)
+                before = _evaluation(connection, run, version, split)
+                if before is None:
+                    _insert_evaluation(connection, run, version, split, evaluation)
+                elif _outcome(before) != _outcome(evaluation):
+                    raise StoreError(
+                        f"run {run.number} judged version {version.number} on {split} before, with another outcome; "
+                        "the policy or the sandbox does not repeat"
+                    )
+            _append(connection, events, expected_head)
+
+    def evaluation(self, run: Run, version: Version, split: str) -> Evaluation | None:
+        """Return an evaluation as it was recorded, None where there is none."""
+        with self._database.read() as connection:
+            return _evaluation(connection, run, version, split)
+
+    # Events
+
+    def append(self, events: Sequence[Event], expected_head: int) -> list[Event]:
+        """Append events and return them with number and time.
+
+        Raises:
+            StaleError: the history has moved on.
+        """
+        with self._write(expected_head) as connection:
+            return _append(connection, events, expected_head)
+
+    def events(
+        self,
+        version: int | None = None,
+        run: int | None = None,
+        kinds: Collection[EventKind] | None = None,
+        after: int | None = None,
+        limit: int | None = None,
+    ) -> list[Event]:
+        """Return events in order: those of a version, of a run, of some kinds, those after a number; `limit` takes the first."""
+        columns = tables.events.c
+        query = select(tables.events).order_by(columns.number).limit(limit)
+        if version is not None:
+            query = query.where(columns.version == version)
+        if run is not None:
+            query = query.where(columns.run == run)
+        if kinds is not None:
+            query = query.where(columns.kind.in_([kind.value for kind in kinds]))
+        if after is not None:
+            query = query.where(columns.number > after)
+        with self._database.read() as connection:
+            return list(map(rows.event_from, connection.execute(query)))
+
+    def incumbent(self) -> Version | None:
+        """Return the version promoted last, or the one that a later rollback returned to; None before the first promotion."""
+        events = tables.events.c
+        query = (
+            select(events.to)
+            .where(events.run.is_(None), events.kind.in_([kind.value for kind in TURNS]))
+            .order_by(events.number.desc())
+            .limit(1)
+        )
+        with self._database.read() as connection:
+            number = connection.execute(query).scalar()
+            return None if number is None else _version(connection, number)
+
+    @contextmanager
+    def _write(self, expected_head: int) -> Iterator[Connection]:
+        with self._database.write() as connection:
+            head = _last(connection, tables.events.c.number)
+            if head != expected_head:
+                raise StaleError(expected_head, head)
+            yield connection
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _last(connection: Connection, column: Column[int], **where: int) -> int:
+    query = select(func.coalesce(func.max(column), 0)).filter_by(**where)
+    return connection.execute(query).scalar_one()
+
+
+def _one(connection: Connection, query: Select[Any], missing: str) -> Row[*tuple[Any, ...]]:
+    row = connection.execute(query).first()
+    if row is None:
+        raise InputError(f"{missing} in the store")
+    return row
+
+
+def _version(connection: Connection, number: int) -> Version:
+    query = select(tables.versions).where(tables.versions.c.number == number)
+    return rows.version_from(_one(connection, query, f"there is no version {number}"))
+
+
+def _runs() -> Select[Any]:
+    runs, events = tables.runs.c, tables.events.c
+    best = (
+        select(events.to)
+        .where(events.run == runs.number, events.kind == EventKind.SELECTED.value)
+        .order_by(events.number.desc())
+        .limit(1)
+        .scalar_subquery()
+    )
+    return select(tables.runs, best.label("best"))
+
+
+def _run(connection: Connection, number: int) -> Run:
+    return rows.run_from(_one(connection, _runs().where(tables.runs.c.number == number), f"there is no run {number}"))
+
+
+def _refuse_finished(connection: Connection, run: Run) -> None:
+    if _run(connection, run.number).state is RunState.FINISHED:
+        raise InputError(f"run {run.number} has finished; nothing can be added to it")
+
+
+def _refuse_unknown_trees(connection: Connection, digests: set[str]) -> None:
+    known = set(connection.execute(select(tables.trees.c.digest)).scalars())
+    unknown = sorted(digests - known)
+    if unknown:
+        raise InputError(f"the plan names {len(unknown)} trees that the store does not hold, {unknown[0]!r} first; add them")
+
+
+def _insert_evaluation(connection: Connection, run: Run, version: Version, split: str, evaluation: Evaluation) -> None:
+    number = _last(connection, tables.evaluations.c.number) + 1
+    head = {
+        "number": number,
+        "run": run.number,
+        "version": version.number,
+        "split": str(split),
+        "policy": evaluation.policy,
+        "sandbox": evaluation.sandbox,
+        "settings": rows.settings_row(evaluation.settings),
+        "replays": len(evaluation.results),
+        "value": evaluation.value,
+        "judged_at": _now(),
+    }
+    connection.execute(insert(tables.evaluations).values(**head))
+    replays = [
+        {"evaluation": number, "place": place} | rows.result_row(result) for place, result in enumerate(evaluation.results)
+    ]
+    if replays:
+        connection.execute(insert(tables.replays), replays)
+
+
+def _evaluation(connection: Connection, run: Run, version: Version, split: str) -> Evaluation | None:
+    columns = tables.evaluations.c
+    query = select(tables.evaluations).where(
+        columns.run == run.number, columns.version == version.number, columns.split == str(split)
+    )
+    row = connection.execute(query).first()
+    if row is None:
+        return None
+    replays = select(tables.replays).where(tables.replays.c.evaluation == row.number).order_by(tables.replays.c.place)
+    return rows.evaluation_from(row, connection.execute(replays))
+
+
+def _outcome(evaluation: Evaluation) -> list[Any]:
+    """Return what must repeat: all but times, memory and the words of a fault."""
+    return [(result.tree, result.trajectory.rounds, result.trajectory.stop, result.figures) for result in evaluation.results]
+
+
+def _append(connection: Connection, events: Sequence[Event], head: int) -> list[Event]:
+    at = _now()
+    new = []
+    for number, event in enumerate(events, start=head + 1):
+        if event.run is None and event.kind in TURNS and event.to is None:
+            message = f"the event {event.kind.value!r} names no version in `to`; the incumbent is read from it"
+            raise ValueError(message)
+        new.append(rows.event_row(event) | {"number": number, "at": at})
+    if new:
+        connection.execute(insert(tables.events), new)
+    return [
+        Event(event.kind, event.version, event.run, event.reason, event.to, event.facts, row["number"], at)
+        for event, row in zip(events, new, strict=True)
+    ]
