@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
+from typing import TYPE_CHECKING, Any
 
-from harness.tree import Attempt, Frontier, Root, Tree
+from harness.replay import InProcess, replay
+from harness.score import Evaluation, Result, Settings, figures
+from harness.tree import Attempt, Root, Tree
+from sandbox.api import Context, Frontier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from harness.policy import Candidate
     from sandbox.api import Observation
 
 
@@ -42,3 +47,33 @@ class Scripted:
         if not self._batches:
             return []
         return [self._names.get(name, 2**32 - 1) for name in self._batches.pop(0)]
+
+
+def broom(seed: int, chains: int, depth: int) -> Tree:
+    """Build a seeded tree of chains in which a good start tends to become a good end; one attempt in eight failed."""
+    rng = random.Random(seed)  # noqa: S311 - test data, no secret
+    attempts = []
+    tips: list[tuple[str | None, float]] = [(None, rng.random()) for _ in range(chains)]
+    for step in range(depth):
+        for chain, (tip, score) in enumerate(tips):
+            climbed = score + rng.random() / (step + 2)
+            failed = rng.randrange(8) == 0
+            name = f"c{chain}-{step}"
+            attempts.append(Attempt(name, tip, None if failed else climbed, "failed" if failed else "ok"))
+            tips[chain] = (name, score if failed else climbed)
+    return Tree(f"broom-{seed}", tuple(attempts), task=f"task-{seed % 2}", root=Root(score=0.0))
+
+
+def judged_in_process(candidate: Candidate, trees: Iterable[Tree], settings: Settings | None = None) -> Evaluation:
+    """Evaluate a trusted candidate in this process; it ends with the first fault, as in a sandbox."""
+    settings = settings or Settings()
+    names: dict[str, Any] = {}
+    exec(candidate.source, names)  # noqa: S102 - templates of our own, trusted
+    results = []
+    for on in trees:
+        decider = InProcess(names["Policy"], Context({}, settings.seed, settings.limits, on.frontier.value))
+        trajectory = replay(on, decider, settings.limits)
+        results.append(Result(on.digest, on.name, on.system, trajectory, figures(trajectory, on, settings.weights)))
+        if trajectory.fault is not None:
+            break
+    return Evaluation(candidate.digest, "in-process", settings, tuple(results))
