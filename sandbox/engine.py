@@ -1,0 +1,67 @@
+"""The Docker engine: how to reach it, and what to say when it cannot be reached."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from sandbox.base import SandboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from docker import DockerClient
+
+_TIMEOUT_S = 60
+
+
+def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
+    """Return a client of the engine that DOCKER_HOST names, the local one by default.
+
+    Raises:
+        SandboxError: none answers, or not to us.
+    """
+    import docker  # noqa: PLC0415 - a tenth of a second that only those who use it shall pay
+
+    with translated("reach the Docker engine"):
+        client = docker.from_env(timeout=timeout_s)
+        try:
+            client.ping()
+        except BaseException:
+            client.close()
+            raise
+        return client
+
+
+def engine_trouble(timeout_s: int = 2) -> str | None:
+    """Return None when a Docker engine answers, else a sentence on why not and what helps."""
+    try:
+        connect(timeout_s).close()
+    except SandboxError as error:
+        return str(error)
+    return None
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Turn what the engine's client raises into a SandboxError that says which command helps."""
+    from docker.errors import DockerException, ImageNotFound  # noqa: PLC0415 - as above
+    from requests.exceptions import RequestException  # noqa: PLC0415 - as above
+
+    try:
+        yield
+    except ImageNotFound as error:
+        raise SandboxError(f"cannot {doing}: {error.explanation}; run `harness sandbox build`") from error
+    except (DockerException, RequestException, OSError) as error:
+        raise SandboxError(f"cannot {doing}: {_advice(error)}") from error
+
+
+def _advice(error: Exception) -> str:
+    text = str(error)
+    if "PermissionError" in text or "Permission denied" in text:
+        return "no permission on its socket; run `sudo usermod -aG docker $USER`, log in again, or use --sandbox local"
+    if any(sign in text for sign in ("FileNotFoundError", "ConnectionRefusedError", "Connection refused", "Connection aborted")):
+        return "none answers; start one, for example `sudo systemctl start docker`, or use --sandbox local"
+    if "no space left" in text.lower():
+        return f"its disk is full; `docker system prune` makes room ({text})"
+    return text

@@ -1,0 +1,90 @@
+"""The few calls to the kernel that Python has no function for, by ctypes. Everything is prepared before the fork."""
+
+import ctypes
+import os
+import struct
+
+_PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
+_PR_GET_SECCOMP = 21
+_SECCOMP_MODE_FILTER = 2
+_LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 444, 446
+_LANDLOCK_VERSION = 1
+_LANDLOCK_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # rights by ABI; 16 from 5 on
+_LANDLOCK_NET_ABI, _LANDLOCK_SCOPE_ABI = 4, 6
+_BPF_INSTRUCTION_BYTES = 8
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.syscall.restype = ctypes.c_long
+
+
+class _FilterProgram(ctypes.Structure):
+    _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
+
+
+def _prctl(option: int, *values: object) -> int:
+    arguments = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in values]
+    arguments += [ctypes.c_ulong(0)] * (4 - len(arguments))
+    result: int = _libc.prctl(option, *arguments)
+    if result < 0:
+        raise OSError(ctypes.get_errno(), f"prctl({option}): {os.strerror(ctypes.get_errno())}")
+    return result
+
+
+def die_with_parent(signal_number: int) -> None:
+    """Have the kernel send this signal when the parent ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal_number)
+
+
+def forbid_inspection() -> None:
+    """Make the process non-dumpable: same-uid processes can neither trace it nor open its memory."""
+    _prctl(_PR_SET_DUMPABLE, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every descendant whose own parent ends."""
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def forbid_new_privileges() -> None:
+    """Give up gaining anything through set-uid files; both locks below ask for it."""
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+
+
+def require_seccomp() -> None:
+    """Raise OSError where the kernel has no seccomp."""
+    _prctl(_PR_GET_SECCOMP)
+
+
+class SeccompLock:
+    """A filter, laid out in memory before the fork."""
+
+    def __init__(self, instructions: bytes) -> None:
+        self._memory = ctypes.create_string_buffer(instructions, len(instructions))
+        self._program = _FilterProgram(len(instructions) // _BPF_INSTRUCTION_BYTES, ctypes.addressof(self._memory))
+
+    def close(self) -> None:
+        """Apply the filter to this process for good."""
+        _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(self._program))
+
+
+class LandlockLock:
+    """A Landlock ruleset that grants nothing: no new access to files, no TCP, no abstract socket or signal out of the process."""
+
+    def __init__(self) -> None:
+        self.abi = max(0, _libc.syscall(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION))
+        self._ruleset = -1
+        if self.abi:
+            files = (1 << _LANDLOCK_FILE_RIGHTS.get(self.abi, 16)) - 1
+            attributes = struct.pack("<Q", files)
+            if self.abi >= _LANDLOCK_NET_ABI:
+                attributes += struct.pack("<Q", 0b11)
+            if self.abi >= _LANDLOCK_SCOPE_ABI:
+                attributes += struct.pack("<Q", 0b11)
+            self._ruleset = _libc.syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0)
+            if self._ruleset < 0:
+                self.abi = 0
+
+    def close(self) -> None:
+        """Confine this process for good, where the kernel knows Landlock."""
+        if self.abi and _libc.syscall(_LANDLOCK_RESTRICT, self._ruleset, 0):
+            raise OSError(ctypes.get_errno(), "landlock_restrict_self")

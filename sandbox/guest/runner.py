@@ -1,0 +1,179 @@
+"""The runner: forks one child for each replay, ends it on demand, and says how it ended.
+
+It executes no policy code and parses nothing that comes from a policy: it never even receives the source, which goes from
+the host to the children. In a container it is process 1, so that the kernel shields it from its children's signals and
+nothing survives the namespace; as a local process it adopts what a child might leave behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import random
+import select
+import signal
+import socket
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import NoReturn
+
+from sandbox.guest import child, kernel, wire
+from sandbox.guest.modules import LOADED_LATER, PRELOADED
+from sandbox.guest.seccomp import build_filter
+
+LAYERS = ("dumpable", "rlimits", "landlock", "seccomp")
+_IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE")
+_FRAME_BYTES = 64
+
+
+def main(arguments: list[str]) -> None:
+    """Prepare everything, then serve the host until it closes the control channel."""
+    parser = ArgumentParser(prog="runner")
+    parser.add_argument("--socket", help="path of the host's socket")
+    parser.add_argument("--descriptor", type=int, help="inherited descriptor of the control channel")
+    parser.add_argument("--uid", type=int, help="become this user once everything is loaded")
+    parser.add_argument("--cpu", type=int, help="stay on this core")
+    parser.add_argument("--without", default="", help="layers to switch off, by comma: tests only")
+    parser.add_argument("--warm", action="store_true", help="load everything and end: leaves compiled modules in the image")
+    options = parser.parse_args(arguments)
+    _preload()
+    if options.warm:
+        return
+    if options.descriptor is not None:
+        control = socket.socket(fileno=options.descriptor)
+    else:
+        control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        control.connect(options.socket)
+    if options.cpu is not None:
+        os.sched_setaffinity(0, {options.cpu})
+    try:
+        runner = _Runner(control, _prepare(options.uid, frozenset(options.without.split(","))))
+    except (OSError, KeyError) as error:
+        control.send(wire.FAILED_MARK + f"{type(error).__name__}: {error}".encode())
+        return
+    runner.serve()
+
+
+def _preload() -> None:
+    for name in (*PRELOADED, *LOADED_LATER):
+        importlib.import_module(name)
+    random.seed(0)
+
+
+def _prepare(uid: int | None, without: frozenset[str]) -> child.Layers:
+    null = os.open(os.devnull, os.O_RDWR)
+    for name in _IGNORED:
+        signal.signal(getattr(signal, name), signal.SIG_IGN)
+    if uid is not None:
+        os.setgroups([])
+        os.setresgid(uid, uid, uid)
+        os.setresuid(uid, uid, uid)
+    os.environ.clear()
+    os.chdir("/")
+    if os.getpid() != 1:
+        kernel.adopt_orphans()
+    kernel.require_seccomp()
+    kernel.forbid_new_privileges()
+    statistics = Path("/proc/self/statm").read_text(encoding="ascii")
+    if "dumpable" not in without:
+        kernel.forbid_inspection()
+    layers = child.Layers(
+        null=null,
+        landlock=None if "landlock" in without else kernel.LandlockLock(),
+        seccomp=None if "seccomp" in without else kernel.SeccompLock(build_filter(os.uname().machine)),
+        rlimits="rlimits" not in without,
+        own_address_space=int(statistics.split()[0]) * os.sysconf("SC_PAGE_SIZE"),
+    )
+    sys.argv[:] = []
+    return layers
+
+
+class _Runner:
+    def __init__(self, control: socket.socket, layers: child.Layers) -> None:
+        self._control = control
+        self._layers = layers
+        self._is_init = os.getpid() == 1
+        self._child = 0
+        self._ended = -1  # descriptor that becomes readable when the child ends
+        self._replays = 0
+
+    def serve(self) -> None:
+        abi = 0 if self._layers.landlock is None else self._layers.landlock.abi
+        self._control.send(wire.UP.pack(wire.UP_MARK, os.getpid(), sys.hexversion, abi, os.getuid()))
+        gc.collect()
+        gc.freeze()  # the collector of a child would otherwise touch, and so copy, every page
+        gc.disable()
+        poll = select.poll()
+        poll.register(self._control, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in poll.poll()}
+            if self._ended in ready:
+                poll.unregister(self._ended)
+                self._reap()
+                continue
+            frame, descriptors, _, _ = socket.recv_fds(self._control, _FRAME_BYTES, 1)
+            mark = frame[:1]
+            if mark == wire.RUN_MARK:
+                self._run(frame, descriptors[0])
+                if self._child:
+                    poll.register(self._ended, select.POLLIN)
+            elif mark == wire.KILL_MARK:
+                if self._child:
+                    os.kill(self._child, signal.SIGKILL)
+                    poll.unregister(self._ended)
+                    self._reap()
+            elif mark == wire.PING_MARK:
+                open_descriptors = len(list(Path("/proc/self/fd").iterdir()))
+                nice = os.getpriority(os.PRIO_PROCESS, 0)
+                self._control.send(wire.PONG.pack(wire.PONG_MARK, self._replays, open_descriptors, nice))
+            else:
+                self._leave()
+
+    def _run(self, frame: bytes, channel: int) -> None:
+        _, memory_bytes, cpu_s, output_bytes = wire.RUN.unpack(frame)
+        self._replays += 1
+        try:
+            pid = os.fork()
+        except OSError as error:
+            self._control.send(wire.FAILED_MARK + f"cannot fork: {error}".encode())
+            os.close(channel)
+            return
+        if pid == 0:
+            child.serve(channel, self._layers, memory_bytes, cpu_s, output_bytes)
+        os.close(channel)
+        self._child = pid
+        self._ended = os.pidfd_open(pid)
+
+    def _reap(self) -> None:
+        _, status, usage = os.wait4(self._child, 0)
+        os.close(self._ended)
+        self._child, self._ended = 0, -1
+        strays = self._reap_strays()
+        user_us, system_us = int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6)
+        self._control.send(wire.ENDED.pack(wire.ENDED_MARK, status, user_us, system_us, usage.ru_maxrss * 1024, strays))
+
+    def _reap_strays(self) -> int:
+        """End whatever a child left behind and return how many there were; none, while its locks hold."""
+        strays = 0
+        with contextlib.suppress(ChildProcessError):
+            # Only as process 1 of its own namespace: anywhere else kill(-1) would end every process of the machine.
+            if self._is_init and os.getpid() == 1:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(-1, signal.SIGKILL)
+            while True:
+                pid, _ = os.waitpid(-1, 0 if self._is_init else os.WNOHANG)
+                strays += pid != 0
+                if pid == 0:
+                    for adopted in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
+                        os.kill(int(adopted), signal.SIGKILL)
+        return strays
+
+    def _leave(self) -> NoReturn:
+        """End with the host, and leave no child behind."""
+        if self._child:
+            os.kill(self._child, signal.SIGKILL)
+            os.waitpid(self._child, 0)
+        os._exit(0)

@@ -1,0 +1,54 @@
+"""Who a container belongs to: a label that tells a living harness from a dead one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+_FIELDS_AFTER_NAME = 19  # in /proc/PID/stat, from the state that follows the name to the start time
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """One process of one boot of one machine, as seen in one PID namespace."""
+
+    boot: str
+    namespace: str
+    pid: int
+    started: str
+
+    @classmethod
+    def this_process(cls) -> Self:
+        """Return the owner that the calling process is."""
+        return cls(_boot(), _namespace(), os.getpid(), _start_time(os.getpid()) or "")
+
+    @classmethod
+    def parse(cls, label: str) -> Self:
+        """Read the label that `str` wrote; raises ValueError for any other text."""
+        boot, namespace, pid, started = label.split("/")
+        return cls(boot, namespace, int(pid), started)
+
+    def __str__(self) -> str:
+        return f"{self.boot}/{self.namespace}/{self.pid}/{self.started}"
+
+    def is_dead(self) -> bool:
+        """Return whether the owner is certainly gone: a process of another machine or namespace may well be alive."""
+        return self.boot == _boot() and self.namespace == _namespace() and _start_time(self.pid) != self.started
+
+
+def _boot() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def _namespace() -> str:
+    return str(Path("/proc/self/ns/pid").stat().st_ino)
+
+
+def _start_time(pid: int) -> str | None:
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return status.rpartition(")")[2].split()[_FIELDS_AFTER_NAME]

@@ -1,0 +1,341 @@
+"""The host's end of one guest process: send, wait under deadlines, decode strictly, and say how it ended.
+
+Nothing that comes out of the process is unmarshalled, and nothing it sends is believed beyond its form. Deadlines are CPU
+time, read from the process's own clock without its help, with wall time as the backstop.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NoReturn, Protocol
+
+from sandbox.api import Fault, FaultKind, PolicyFault, Rule
+from sandbox.base import SandboxError, Usage
+from sandbox.guest import wire
+
+if TYPE_CHECKING:
+    from sandbox.base import GuestLimits
+
+PATIENCE_S = 10.0  # with our own runner, on a machine that is busy with other work
+_LAST_WORDS_S = 0.2  # between a closed channel and the end of its process
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+_TIMEVAL = struct.Struct("ll")
+_FRAME_BYTES = max(wire.OUTPUT.size + wire.OUTPUT_TAIL_BYTES, wire.FAULT.size + wire.MESSAGE_BYTES + wire.TRACEBACK_BYTES)
+
+
+class RunnerLostError(Exception):
+    """The runner is silent or gone. Whose doing that was is for the session to find out."""
+
+
+class Runner(Protocol):
+    """A started runner, as a backend hands it to a session. `control` has been greeted and has a timeout."""
+
+    control: socket.socket
+
+    def close(self) -> None:
+        """End the runner and everything in it. May be called again."""
+
+    def last_words(self) -> str:
+        """Return what the backend knows about a runner that is gone, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """How a process ended, as the runner saw it. `by_us` when we ended it."""
+
+    status: int
+    cpu_s: float
+    memory_bytes: int
+    by_us: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    """What one wait may take, and where it stands so far."""
+
+    doing: str
+    limit_cpu_s: float
+    cpu_before_s: float
+    asked_at: float
+
+
+class Process:
+    """One child of a runner, from fork to end.
+
+    Every method raises PolicyFault when the policy broke its contract, after which the process is gone; SandboxError when the
+    runner reports a failure of ours; RunnerLostError when the runner no longer answers.
+    """
+
+    def __init__(self, runner: Runner, limits: GuestLimits, longest_batch: int) -> None:
+        self._control = runner.control
+        self._limits = limits
+        self._frame_bytes = max(_FRAME_BYTES, wire.ANSWER.size + 4 * min(longest_batch + 1, wire.LONGEST_BATCH))
+        self._cpu_limit_s = math.ceil(limits.load_cpu_s + limits.replay_cpu_s) + 1
+        self._end: _End | None = None
+        self._clock: int | None = None
+        self._last_cpu_s = 0.0
+        self._cpu_at_ready_s = math.inf
+        self._waited_s = 0.0
+        self._started_at = time.monotonic()
+        self.decisions = 0
+        self.output_bytes = 0
+        self.output_tail = b""
+        self._channel = self._start()
+        self._poll = select.poll()
+        self._poll.register(self._channel, select.POLLIN)
+        self._greet()
+
+    def compile(self, program: bytes) -> bytes:
+        """Return the code that this throw-away process compiled: opaque here, for other children to load."""
+        frame = self._exchange(program, "compiling the policy", self._limits.load_cpu_s)
+        if len(frame) != wire.CODE.size or frame[:1] != wire.CODE_MARK:
+            self._break("sent no code")
+        size = wire.CODE.unpack(frame)[1]
+        if size > wire.CODE_BYTES:
+            self._break(f"announced {size} bytes of code (limit {wire.CODE_BYTES})")
+        deadline = _Deadline("sending the code", self._limits.load_cpu_s, self._cpu_s(), time.monotonic())
+        code = b""
+        while len(code) < size:
+            code += self._receive(deadline, wire.CHUNK_BYTES)
+        if len(code) != size:
+            self._break("sent more code than it announced")
+        return code
+
+    def load(self, program: bytes) -> None:
+        """Have the policy loaded and constructed."""
+        if self._exchange(program, "loading the policy", self._limits.load_cpu_s) != wire.READY_MARK:
+            self._break("answered something else than that the policy is loaded")
+        self._cpu_at_ready_s = self._cpu_s()
+        self._waited_s = 0.0
+
+    def ask(self, number: int, question: bytes) -> list[int]:
+        """Return the ids that answer this question."""
+        frame = self._exchange(question, "deciding", self._limits.decision_cpu_s)
+        size = len(frame) - wire.ANSWER.size
+        if size < 0 or size % 4 or wire.ANSWER.unpack_from(frame) != (wire.ANSWER_MARK, number):
+            self._break("sent something else than the answer to the question")
+        self.decisions += 1
+        return list(struct.unpack_from(f"<{size // 4}I", frame, wire.ANSWER.size))
+
+    def finish(self) -> Usage:
+        """End the process, wait until nothing of it is left, and return what it used."""
+        end = self._wait_for_end()
+        return Usage(end.cpu_s, time.monotonic() - self._started_at, end.memory_bytes, self.output_bytes, self.decisions)
+
+    # Start and end, with the runner
+
+    def _start(self) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        limits = self._limits
+        slice_s = min(0.1, max(0.005, min(limits.load_cpu_s, limits.decision_cpu_s) / 5))
+        timeout = _TIMEVAL.pack(int(slice_s), int(slice_s % 1 * 1e6))
+        # Timeouts of the kernel, so that an answer in time costs one system call and no poll before it.
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        order = wire.RUN.pack(wire.RUN_MARK, limits.memory_bytes, self._cpu_limit_s, limits.output_bytes)
+        try:
+            socket.send_fds(self._control, [order], [theirs.fileno()])
+        except OSError as error:
+            ours.close()
+            raise RunnerLostError(f"the runner takes no orders: {error}") from error
+        finally:
+            theirs.close()
+        return ours
+
+    def _greet(self) -> None:
+        """Take the child's first frame, sent before it knows the policy: the kernel tells its pid with it."""
+        patience = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                frame, extra, _, _ = self._channel.recvmsg(wire.MESSAGE_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
+                break
+            except BlockingIOError:
+                if time.monotonic() > patience:
+                    self._channel.close()
+                    raise RunnerLostError(f"no process was started within {PATIENCE_S:.0f} s") from None
+        if frame[:1] == wire.FAILED_MARK:
+            self._wait_for_end()
+            raise SandboxError(f"the sandbox cannot lock its process: {frame[1:].decode('utf-8', 'replace')}")
+        if frame != wire.HELLO_MARK:
+            self._wait_for_end()
+            raise RunnerLostError("the process ended before it was ready")
+        self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
+        pid = _CREDENTIALS.unpack(extra[0][2])[0] if extra else 0
+        # The clock of another process, as the kernel numbers it; pid 0 means that it lives out of our sight: wall time then.
+        self._clock = (~pid << 3) | 2 if pid else None
+
+    def _wait_for_end(self, grace_s: float = 0.0) -> _End:
+        if self._end is None:
+            by_us = not (grace_s and select.select([self._control], [], [], grace_s)[0])
+            self._channel.close()
+            try:
+                if by_us:
+                    self._control.send(wire.KILL_MARK)
+                frame = self._control.recv(wire.MESSAGE_BYTES)
+            except TimeoutError as error:
+                raise RunnerLostError(f"the runner has been silent for {PATIENCE_S:.0f} s") from error
+            except OSError as error:
+                raise RunnerLostError(f"the runner is gone: {error}") from error
+            if frame[:1] == wire.FAILED_MARK:
+                raise SandboxError(f"the sandbox's runner failed: {frame[1:].decode('utf-8', 'replace')}")
+            if len(frame) != wire.ENDED.size or frame[:1] != wire.ENDED_MARK:
+                raise RunnerLostError("the runner is gone")
+            _, status, user_us, system_us, memory_bytes, _ = wire.ENDED.unpack(frame)
+            self._end = _End(status, (user_us + system_us) / 1e6, memory_bytes, by_us)
+        return self._end
+
+    # Frames and deadlines
+
+    def _cpu_s(self) -> float:
+        if self._clock is not None:
+            try:
+                self._last_cpu_s = time.clock_gettime(self._clock)
+            except OSError:  # it has ended
+                self._clock = None
+        return self._last_cpu_s
+
+    def _exchange(self, message: bytes, doing: str, limit_cpu_s: float) -> bytes:
+        """Send one message and return the one frame that answers it."""
+        if self._poll.poll(0) and self._receive(None, self._frame_bytes):
+            self._break("spoke before it was asked")
+        cpu_s = self._cpu_s()
+        if cpu_s - self._cpu_at_ready_s > self._limits.replay_cpu_s:
+            self._time_out_replay(cpu_s)
+        deadline = _Deadline(doing, limit_cpu_s, cpu_s, time.monotonic())
+        if len(message) <= wire.CHUNK_BYTES:
+            self._send(message, deadline)
+        else:
+            self._send(wire.LONG.pack(wire.LONG_MARK, len(message)), deadline)
+            for start in range(0, len(message), wire.CHUNK_BYTES):
+                self._send(message[start : start + wire.CHUNK_BYTES], deadline)
+        frame = self._receive(deadline, self._frame_bytes)
+        if frame[:1] == wire.OUTPUT_MARK:
+            self._take_output(frame)
+            frame = self._receive(deadline, self._frame_bytes)
+        self._waited_s += time.monotonic() - deadline.asked_at
+        if frame[:1] == wire.FAULT_MARK:
+            self._take_fault(frame)
+        return frame
+
+    def _send(self, message: bytes, deadline: _Deadline) -> None:
+        while True:
+            try:
+                self._channel.send(message)
+            except BlockingIOError:
+                self._check(deadline)
+            except OSError:  # it has ended; what it said last is still to be read
+                return
+            else:
+                return
+
+    def _receive(self, deadline: _Deadline | None, longest: int) -> bytes:
+        while True:
+            try:
+                frame = self._channel.recv(longest + 1)
+            except BlockingIOError:
+                if deadline is not None:
+                    self._check(deadline)
+                continue
+            except ConnectionResetError:
+                frame = b""
+            if not frame:
+                self._died()
+            if len(frame) > longest:
+                self._break(f"sent a frame of more than {longest} bytes")
+            return frame
+
+    def _check(self, deadline: _Deadline) -> None:
+        cpu_s, wall_s = self._cpu_s(), time.monotonic() - deadline.asked_at
+        used_s, limits = cpu_s - deadline.cpu_before_s, self._limits
+        limit_wall_s = deadline.limit_cpu_s * limits.wall_factor
+        figures = {"used_cpu_s": used_s, "limit_cpu_s": deadline.limit_cpu_s, "used_wall_s": wall_s, "limit_wall_s": limit_wall_s}
+        if used_s >= deadline.limit_cpu_s:
+            message = f"{deadline.doing} took {used_s:.2f} s of CPU time; the limit is {deadline.limit_cpu_s:g} s"
+            self._stop(Fault(FaultKind.DECISION_TIMEOUT, message, figures=figures))
+        if wall_s >= limit_wall_s:
+            message = f"{deadline.doing} took {wall_s:.2f} s of wall time; the limit is {limit_wall_s:g} s"
+            self._stop(Fault(FaultKind.DECISION_TIMEOUT, message, figures=figures))
+        if (
+            cpu_s - self._cpu_at_ready_s > limits.replay_cpu_s
+            or self._waited_s + wall_s > limits.replay_cpu_s * limits.wall_factor
+        ):
+            self._time_out_replay(cpu_s)
+
+    def _time_out_replay(self, cpu_s: float) -> NoReturn:
+        limit_s = self._limits.replay_cpu_s
+        used_s = max(0.0, cpu_s - self._cpu_at_ready_s)
+        limit_wall_s = limit_s * self._limits.wall_factor
+        message = f"all decisions took {used_s:.2f} s of CPU time; the limit is {limit_s:g} s, or {limit_wall_s:g} s of wall time"
+        figures = {"used_cpu_s": used_s, "limit_cpu_s": limit_s, "used_wall_s": self._waited_s, "limit_wall_s": limit_wall_s}
+        self._stop(Fault(FaultKind.REPLAY_TIMEOUT, message, figures=figures))
+
+    # What the policy did wrong
+
+    def _take_output(self, frame: bytes) -> None:
+        if len(frame) <= wire.OUTPUT.size:
+            self._break("sent a broken frame of output")
+        self.output_bytes = wire.OUTPUT.unpack_from(frame)[1]
+        self.output_tail = (self.output_tail + frame[wire.OUTPUT.size :])[-wire.OUTPUT_TAIL_BYTES :]
+
+    def _take_fault(self, frame: bytes) -> NoReturn:
+        if len(frame) < wire.FAULT.size:
+            self._break("sent a broken frame of fault")
+        _, place, size = wire.FAULT.unpack_from(frame)
+        text = frame[wire.FAULT.size :]
+        if place >= len(wire.FAULTS) or size > len(text):
+            self._break("sent a broken frame of fault")
+        kind = wire.FAULTS[place]
+        figures: dict[str, float] = {}
+        if kind is FaultKind.OUT_OF_MEMORY:
+            figures["limit_memory_bytes"] = self._limits.memory_bytes
+        elif kind is FaultKind.OUTPUT_FLOOD:
+            figures["limit_output_bytes"] = self._limits.output_bytes
+        elif kind is FaultKind.PROCESS_LIMIT:
+            figures["limit_processes"] = 1
+        rule = Rule.NOT_A_LIST if kind is FaultKind.BAD_ANSWER else None
+        self._stop(Fault(kind, printable(text[:size]), rule, traceback=printable(text[size:]), figures=figures))
+
+    def _break(self, what: str) -> NoReturn:
+        self._stop(Fault(FaultKind.PROTOCOL_FAULT, f"the policy's process {what}"))
+
+    def _died(self) -> NoReturn:
+        end = self._wait_for_end(_LAST_WORDS_S)
+        self._stop(_cause_of_death(end, self._cpu_limit_s, self._limits))
+
+    def _stop(self, fault: Fault) -> NoReturn:
+        end = self._wait_for_end()
+        measured = {"cpu_s": end.cpu_s, "memory_bytes": end.memory_bytes, "output_bytes": self.output_bytes}
+        raise PolicyFault(replace(fault, figures={**measured, **fault.figures}))
+
+
+def _cause_of_death(end: _End, cpu_limit_s: int, limits: GuestLimits) -> Fault:
+    if end.by_us:
+        return Fault(FaultKind.EXITED, "the policy's process closed its channel to the host")
+    if os.WIFEXITED(end.status):
+        status = os.WEXITSTATUS(end.status)
+        return Fault(FaultKind.EXITED, f"the policy's process exited with status {status}", figures={"status": status})
+    number = os.WTERMSIG(end.status)
+    if number == signal.SIGSYS:
+        return Fault(
+            FaultKind.KILLED_BY_SECCOMP, "the policy made a system call that no policy needs", figures={"signal": number}
+        )
+    if number == signal.SIGXCPU or (number == signal.SIGKILL and end.cpu_s >= cpu_limit_s):
+        message = f"the policy's process used {end.cpu_s:.2f} s of CPU time; the kernel's limit is {cpu_limit_s} s"
+        return Fault(FaultKind.REPLAY_TIMEOUT, message, figures={"limit_cpu_s": cpu_limit_s})
+    if number == signal.SIGKILL:  # by nobody but the kernel, which does it for want of memory
+        message = f"the kernel ended the policy's process for want of memory; the limit is {limits.memory_bytes} bytes"
+        return Fault(FaultKind.OUT_OF_MEMORY, message, figures={"limit_memory_bytes": limits.memory_bytes})
+    return Fault(FaultKind.EXITED, f"the policy's process died of {signal.Signals(number).name}", figures={"signal": number})
+
+
+def printable(text: bytes) -> str:
+    """Return untrusted text for people: no control, bidirectional or otherwise invisible characters."""
+    return "".join(c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text.decode("utf-8", "replace"))

@@ -1,0 +1,176 @@
+"""One candidate in one runner, whatever the backend: compile once, then a fresh process for every replay.
+
+A runner that is lost in the middle of a replay is replaced once and the replay repeated, question by question. Lost a second
+time under the same policy, it was the policy's doing.
+"""
+
+from __future__ import annotations
+
+import marshal
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NoReturn, Self
+
+from sandbox.api import Fault, FaultKind, PolicyFault
+from sandbox.base import SandboxError
+from sandbox.guest import wire
+from sandbox.process import Process, Runner, RunnerLostError, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from sandbox.api import Context, Observation
+    from sandbox.base import GuestLimits, Usage
+
+SOURCE_BYTES = 256 * 1024
+
+
+class RunnerSession:
+    """A `Session` over runners that `launch` starts."""
+
+    def __init__(self, launch: Callable[[], Runner], source: str, limits: GuestLimits) -> None:
+        self._launch = launch
+        self._source = source
+        self._limits = limits
+        self._runner: Runner | None = launch()
+        self._code: bytes | None = None
+        self._replay: SandboxedReplay | None = None
+
+    def start(self, context: Context) -> SandboxedReplay:
+        """Start a fresh process for one replay and load the policy in it."""
+        if context.limits.max_batch > wire.LONGEST_BATCH:
+            raise SandboxError(
+                f"max_batch is {context.limits.max_batch}; a sandboxed policy can answer at most {wire.LONGEST_BATCH}"
+            )
+        _admit(self._source)
+        if self._replay is not None:
+            self._replay.finish()
+        self._replay = SandboxedReplay(self, context)
+        return self._replay
+
+    def close(self) -> None:
+        """Remove the runner and all that is in it. May be called again."""
+        self._replay = None
+        self.drop_runner()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def health(self) -> tuple[int, int, int]:
+        """Return what no replay may change but the first: replays so far, open descriptors and nice value of the runner."""
+        control = self._running().control
+        control.send(wire.PING_MARK)
+        _, replays, descriptors, nice = wire.PONG.unpack(control.recv(wire.MESSAGE_BYTES))
+        return replays, descriptors, nice
+
+    def begin(self, context: Context) -> Process:
+        """Return a process with the policy loaded. For `SandboxedReplay`."""
+        if self._code is None:
+            process = Process(self._running(), self._limits, 0)
+            try:
+                self._code = process.compile(marshal.dumps((wire.COMPILE, self._source), wire.MARSHAL_VERSION))
+            finally:
+                process.finish()
+        limits = (context.limits.max_rounds, context.limits.max_batch, context.limits.max_attempts)
+        program = (wire.LOAD, self._code, self._source, dict(context.params), context.seed, limits, str(context.frontier))
+        process = Process(self._running(), self._limits, context.limits.max_batch)
+        process.load(marshal.dumps(program, wire.MARSHAL_VERSION))
+        return process
+
+    def drop_runner(self) -> str:
+        """Give the runner up; the next replay gets another. Return what is known about its end."""
+        if self._runner is None:
+            return ""
+        words = self._runner.last_words()
+        self._runner.close()
+        self._runner = None
+        return words
+
+    def _running(self) -> Runner:
+        if self._runner is None:
+            self._runner = self._launch()
+        return self._runner
+
+
+class SandboxedReplay:
+    """One policy process taken through one replay, strictly in lock step."""
+
+    def __init__(self, session: RunnerSession, context: Context) -> None:
+        self._session = session
+        self._context = context
+        self._questions: list[bytes] = []
+        self._answers: list[list[int]] = []
+        self._usage: Usage | None = None
+        try:
+            self._process = session.begin(context)
+        except RunnerLostError as lost:
+            self._process = self._begin_again(lost)
+
+    def decide(self, observation: Observation) -> list[int]:
+        """Return the picks for this observation; their form is checked here, the rules of replay are not."""
+        number = len(self._questions)
+        seen: Any = (number, observation.round, observation.revealed, observation.closed, observation.pending)
+        question = marshal.dumps(seen, wire.MARSHAL_VERSION)
+        self._questions.append(question)
+        try:
+            answer = self._process.ask(number, question)
+        except RunnerLostError as lost:
+            answer = self._ask_again(lost)
+        except PolicyFault as broken:
+            raise PolicyFault(replace(broken.fault, round=observation.round)) from None
+        self._answers.append(answer)
+        return answer
+
+    def finish(self) -> Usage:
+        """End the process, wait until nothing of it is left, and return what it used. May be called again."""
+        if self._usage is None:
+            self._usage = self._process.finish()
+        return self._usage
+
+    @property
+    def output(self) -> str:
+        """Return the tail of what the policy printed, up to its last answer or its fault."""
+        return printable(self._process.output_tail)
+
+    def _begin_again(self, lost: RunnerLostError) -> Process:
+        words = self._session.drop_runner()
+        try:
+            return self._session.begin(self._context)
+        except RunnerLostError as again:
+            self._give_up(lost, again, words)
+
+    def _ask_again(self, lost: RunnerLostError) -> list[int]:
+        words = self._session.drop_runner()
+        answer: list[int] = []
+        try:
+            self._process = self._session.begin(self._context)
+            for number, question in enumerate(self._questions):
+                answer = self._process.ask(number, question)
+                if number < len(self._answers) and answer != self._answers[number]:
+                    self._process.finish()
+                    message = f"asked the same question {number + 1} again, it answered {answer}, before {self._answers[number]}"
+                    raise PolicyFault(Fault(FaultKind.NONDETERMINISTIC, message))
+        except RunnerLostError as again:
+            self._give_up(lost, again, words)
+        return answer
+
+    def _give_up(self, lost: RunnerLostError, again: RunnerLostError, words: str) -> NoReturn:
+        words = self._session.drop_runner() or words
+        message = f"its runner was lost twice while this policy ran ({lost}; then {again}) {words}".strip()
+        raise PolicyFault(Fault(FaultKind.EXITED, message)) from again
+
+
+def _admit(source: str) -> None:
+    """Refuse source that is not worth handing to a parser, even in a sandbox."""
+    try:
+        size = len(source.encode())
+    except UnicodeEncodeError as error:
+        message = f"the source cannot be encoded as UTF-8: {error.reason} at character {error.start}"
+        raise PolicyFault(Fault(FaultKind.REFUSED_AT_CHECK, message)) from None
+    if size > SOURCE_BYTES:
+        message = f"the source has {size} bytes; the limit is {SOURCE_BYTES}"
+        figures = {"source_bytes": size, "limit_source_bytes": SOURCE_BYTES}
+        raise PolicyFault(Fault(FaultKind.REFUSED_AT_CHECK, message, figures=figures))
