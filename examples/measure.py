@@ -66,11 +66,8 @@ def _score(_: View, leaf: Node) -> float:
     return -np.inf if leaf.score is None else leaf.score
 
 
-def _with_gain(view: View, leaf: Node) -> float:
-    """Return a leaf's score and what its last attempt gained: a line that moves will move on."""
-    before = view.nodes[leaf.parent] if leaf.parent else None
-    gain = 0.0 if before is None or before.score is None or leaf.score is None else max(0.0, leaf.score - before.score)
-    return _score(view, leaf) + gain
+def _twice_then_score(view: View, leaf: Node) -> float:
+    return np.inf if leaf.depth == 1 else _score(view, leaf)
 
 
 def _shallow(_: View, leaf: Node) -> float:
@@ -93,8 +90,7 @@ POLICIES: dict[str, Callable[[Context], Policy]] = {
     "greedy best leaf, 3 lines": partial(Scheduler, lines=3, worth=_score),
     "greedy best leaf, 6 lines": partial(Scheduler, lines=6, worth=_score),
     "greedy best leaf, all lines": partial(Scheduler, lines=99, worth=_score),
-    "best leaf + last gain, 6 lines": partial(Scheduler, lines=6, worth=_with_gain),
-    "best leaf + last gain, all lines": partial(Scheduler, lines=99, worth=_with_gain),
+    "all lines twice, then best leaf": partial(Scheduler, lines=99, worth=_twice_then_score),
 }
 
 
@@ -152,7 +148,7 @@ def print_records(tasks: dict[str, list[Tree]]) -> None:
         "attempts",
         "failed / invalid / timeout",
         "CPU s each",
-        "root",
+        "start",
         "first (median)",
         "best (median tree)",
         "best",
@@ -168,7 +164,7 @@ def print_records(tasks: dict[str, list[Tree]]) -> None:
             len(attempts),
             " / ".join(str(statuses[status]) for status in ("failed", "invalid", "timeout")),
             f"{np.mean([attempt.cost['seconds'] for attempt in attempts]):.3f}",
-            f"{trees[0].root.score:.5f}",
+            f"{sense * _start(trees[0]):.5f}",
             f"{sense * np.median([score for tree in trees for score in firsts(tree)]):.5f}",
             f"{sense * np.median(tops):.5f}",
             f"{sense * max(tops):.6f}",
@@ -191,7 +187,7 @@ def print_policies(tasks: dict[str, list[Tree]], climbs: dict[str, dict[str, lis
                     reached.append(run.attempts_to(base + share * (run.best[-1] - base)))
                 cells.append(f"{np.mean(reached):.1f}")
             pairs = list(zip(trees, runs, strict=True))
-            cells += [f"{np.mean([_quality(run.after(n), _root(tree), run) for tree, run in pairs]):.3f}" for n in AFTER]
+            cells += [f"{np.mean([_quality(run.after(n), _floor(tree), run) for tree, run in pairs]):.3f}" for n in AFTER]
             _row(name, policy, *cells)
 
 
@@ -199,7 +195,7 @@ def print_floors(tasks: dict[str, list[Tree]], climbs: dict[str, dict[str, list[
     """Print, for each floor that the root could give, the mean quality of the worst and of the best policy."""
     _head("task", "floor", *(f"after {n}: worst to best policy" for n in AFTER))
     for name, trees in tasks.items():
-        for floor, of in (("root score", _root), ("worst recorded", _worst)):
+        for floor, of in (("the start's score", _start), ("worst recorded", _worst)):
             cells = []
             for n in AFTER:
                 means = [
@@ -214,9 +210,15 @@ def _quality(best: float, floor: float, run: Climb) -> float:
     return max(0.0, best - floor) / (run.best[-1] - floor)
 
 
-def _root(tree: Tree) -> float:
-    score = tree.scores[ROOT]
-    return _worst(tree) if score is None else score
+def _start(tree: Tree) -> float:
+    """Return the score of the answer that searches of this task start from, larger is better."""
+    score = tree.root.metrics["start_score"]
+    return score if tree.direction == "max" else -score
+
+
+def _floor(tree: Tree) -> float:
+    assert tree.floor is not None  # noqa: S101 - every example tree has scores
+    return tree.floor
 
 
 def _worst(tree: Tree) -> float:

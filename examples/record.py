@@ -17,7 +17,7 @@ from pathlib import Path
 for _library in ("OPENBLAS", "OMP", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR"):
     os.environ[f"{_library}_NUM_THREADS"] = "1"
 
-from search.recording import TASK_NAMES, Order, record, write  # noqa: E402 - threads are set first
+from search.recording import TASK_NAMES, Order, record, shape_of, write  # noqa: E402 - threads are set first
 
 USAGE_ERROR = 2
 
@@ -29,7 +29,7 @@ def main() -> int:
     parser.add_argument("--seed", type=_at_least(0), default=1, help="fixes every score (default 1)")
     parser.add_argument("--workers", type=_at_least(1), default=2, help="searches that run at the same time (default 2)")
     parser.add_argument("--task", choices=TASK_NAMES, action="append", help="record this task only; may be given again")
-    parser.add_argument("--trees", type=_at_least(1), default=14, help="searches for each task (default 14)")
+    parser.add_argument("--trees", type=_at_least(1), default=18, help="searches for each task (default 18)")
     parser.add_argument("--attempts", type=_at_least(1), help="end each search after so many attempts")
     parser.add_argument("--force", action="store_true", help="overwrite trees that are there already")
     given = parser.parse_args()
@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def _record_to(order: Order, path: Path) -> int:
-    rows = record(order)
+    rows = record(order, shape_of(order))
     write(rows, path)
     return len(rows) - 1
 

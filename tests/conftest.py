@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+# Before numpy is loaded: xdist runs tests side by side already, and BLAS threads that wait for a core spin on it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 PROJECT = Path(__file__).parents[1]
 
 

@@ -36,6 +36,7 @@ class AutocorrelationTask:
     operators: tuple[str, ...] = ("soften", "sharpen", "linear", "refine", "shake", "shift")
     temperatures: tuple[float, ...] = (0.0, 0.0, 0.0003, 0.001)
     effort = 35.0
+    root_scores = True
 
     def __init__(self, *, signed: bool) -> None:
         self.signed = signed

@@ -68,7 +68,11 @@ class Effort:
 
 
 class Task(Protocol):
-    """One problem: its evaluator, and the families and operators that a search can use on it."""
+    """One problem: its evaluator, and the families and operators that a search can use on it.
+
+    `root_scores` says whether trees hold the start's score as that of their root, or leave the root without one, so that
+    the worst recorded attempt is their floor.
+    """
 
     name: str
     direction: str
@@ -76,6 +80,7 @@ class Task(Protocol):
     operators: tuple[str, ...]
     temperatures: tuple[float, ...]
     effort: float
+    root_scores: bool
 
     def root(self) -> Verdict:
         """Return the verdict on the answer that a search starts from."""

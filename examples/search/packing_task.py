@@ -162,6 +162,7 @@ class PackingTask:
     operators: tuple[str, ...] = tuple(_DISTURB)
     temperatures: tuple[float, ...] = (0.0, 0.0, 0.0005, 0.003)
     effort = 65.0
+    root_scores = False  # one solver run from anywhere gains most of the way up from the grid: a floor that nobody stands on
 
     def root(self) -> Verdict:
         """Return the verdict on five rows of five equal circles with a small one in a hole between them."""

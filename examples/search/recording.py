@@ -46,14 +46,17 @@ class Order:
         return f"{self.task}-s{self.seed}-{self.number:02d}"
 
 
-def record(order: Order) -> list[dict[str, Any]]:
+def shape_of(order: Order) -> Shape:
+    """Return the shape that an order's search has."""
+    shape = Shape.draw(_dice(order, 0))
+    return shape if order.attempts is None else replace(shape, attempts=min(shape.attempts, order.attempts))
+
+
+def record(order: Order, shape: Shape) -> list[dict[str, Any]]:
     """Run one search and return its header and its attempts in the order in which they were made."""
     place = TASK_NAMES.index(order.task)
     task = TASKS[place]
-    rng = np.random.default_rng([order.seed, place, order.number])
-    shape = Shape.draw(rng)
-    if order.attempts is not None:
-        shape = replace(shape, attempts=min(shape.attempts, order.attempts))
+    rng = _dice(order, 1)
     sense = 1.0 if task.direction == "max" else -1.0
     rows = [_header(order, task, shape)]
     lines: list[list[float]] = []
@@ -87,6 +90,10 @@ def record(order: Order) -> list[dict[str, Any]]:
     return rows
 
 
+def _dice(order: Order, use: int) -> np.random.Generator:
+    return np.random.default_rng([order.seed, TASK_NAMES.index(order.task), order.number, use])
+
+
 def _header(order: Order, task: Task, shape: Shape) -> dict[str, Any]:
     start = task.root()
     command = f"python examples/record.py --out DIR --task {order.task} --seed {order.seed} --trees {order.number + 1}"
@@ -96,7 +103,10 @@ def _header(order: Order, task: Task, shape: Shape) -> dict[str, Any]:
         "task": order.task,
         "direction": task.direction,
         "frontier": "leaf",
-        "root": {"score": start.score, "metrics": start.metrics},
+        "root": {
+            "score": start.score if task.root_scores else None,
+            "metrics": {"start_score": start.score, **start.metrics},
+        },
         "source": {
             "system": "dream-harness-example",
             "generator": GENERATOR,
