@@ -15,6 +15,7 @@ from builders import tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.check import ALLOWED_MODULES, check
 from harness.errors import InputError
 from harness.propose.templates import Kind, Parameter, Template, defaults, load, render
 from harness.replay import InProcess, Stop, Trajectory, replay
@@ -242,6 +243,12 @@ def ruff(*arguments: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_rendered_policies_pass_the_check(name: str) -> None:
+    for params in corners(TEMPLATES[name]):
+        assert check(render(TEMPLATES[name], params)) == ()
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_nothing_of_the_templating_is_left(name: str) -> None:
     source = render(TEMPLATES[name], defaults(TEMPLATES[name]))
 
@@ -423,6 +430,7 @@ def test_the_readme_lists_every_template_with_its_summary() -> None:
 def test_the_policy_of_the_interface_document_works() -> None:
     example = re.search(r"```python\n(.*?)```", INTERFACE, re.DOTALL)
     assert example
+    assert check(example[1]) == ()
     for on, frontier, max_batch in itertools.product(TREES.values(), Frontier, (1, 8)):
         trajectory = run(example[1], on, Limits(max_rounds=500, max_batch=max_batch), frontier.value)
 
@@ -438,10 +446,13 @@ def test_the_interface_document_names_everything_that_can_be_seen() -> None:
         assert f"| `limits.{name}` |" in INTERFACE, name
 
 
-def test_the_interface_document_lists_the_modules_of_the_sandbox() -> None:
+def test_the_interface_document_lists_the_modules_that_pass_the_check() -> None:
+    """And the sandbox holds all of them."""
     section = INTERFACE.split("## What a policy may use")[1].split("There is no numpy")[0]
+    listed = set(re.findall(r"`(\w+)`", section))
 
-    assert sorted(re.findall(r"`(\w+)`", section)) == sorted({name.split(".")[0] for name in PRELOADED})
+    assert listed == {name.split(".")[0] for name in ALLOWED_MODULES}
+    assert listed <= set(PRELOADED)
 
 
 def test_the_command_of_the_guide_prints_a_policy() -> None:
