@@ -318,6 +318,8 @@ def _lookalikes(source: str) -> Iterator[Finding]:
 
 # The code
 
+_DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+
 
 def _policy_class(tree: ast.Module, nodes: Sequence[ast.AST]) -> Iterator[Finding]:
     bound = dict(_bound(tree.body))
@@ -376,7 +378,7 @@ def _bound(body: Sequence[ast.stmt]) -> Iterator[tuple[str, ast.AST]]:
     waiting: list[ast.AST] = [*reversed(body)]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        if isinstance(node, _DEFINITIONS):
             yield node.name, node
         elif isinstance(node, ast.Name):
             if isinstance(node.ctx, ast.Store):
@@ -433,7 +435,7 @@ def _binds(node: ast.AST) -> Iterator[str]:
         yield node.id
     elif isinstance(node, ast.arg):
         yield node.arg
-    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+    elif isinstance(node, _DEFINITIONS):
         yield node.name
     elif isinstance(node, ast.alias):
         yield node.asname or node.name
