@@ -111,6 +111,13 @@ def test_every_corner_of_every_template_keeps_the_rules_and_stops(name: str) -> 
 
 
 @pytest.mark.parametrize("name", NAMES)
+def test_a_search_starts_with_as_many_branches_as_width_says(name: str) -> None:
+    source = render(TEMPLATES[name], defaults(TEMPLATES[name]) | {"width": 3})
+
+    assert run(source, TREES["broom"], Limits()).rounds[0].picks == (0, 0, 0)
+
+
+@pytest.mark.parametrize("name", NAMES)
 def test_a_batch_limit_of_zero_is_answered_with_an_empty_batch(name: str) -> None:
     trajectory = run(render(TEMPLATES[name], defaults(TEMPLATES[name])), TREES["broom"], Limits(max_batch=0))
 
