@@ -372,6 +372,13 @@ def test_a_file_without_declaration_is_named(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+def test_a_file_that_is_no_text_is_named_with_the_byte(tmp_path: Path) -> None:
+    (tmp_path / "mine.py.j2").write_bytes(b"{#\xff#}")
+
+    with pytest.raises(InputError, match="template mine: not UTF-8 text: invalid start byte at byte 2"):
+        load(tmp_path)
+
+
 def test_a_broken_template_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "mine.py.j2").write_text('{#\nname = "mine"\nsummary = "Do"\n#}\n{% if %}\n')
 

@@ -105,14 +105,11 @@ def load(directory: Path | None = None) -> tuple[Template, ...]:
     """
     folder: Traversable = files("policy_templates") if directory is None else directory
     try:
-        found = [file for file in folder.iterdir() if file.name.endswith(SUFFIX)]
-        texts = {file.name.removesuffix(SUFFIX): file.read_bytes().decode() for file in found}
+        texts = {f.name.removesuffix(SUFFIX): f.read_bytes() for f in folder.iterdir() if f.name.endswith(SUFFIX)}
     except OSError as error:
         raise InputError(
             f"{directory}: no templates can be read: {error.strerror}; give a directory of *{SUFFIX} files"
         ) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{directory}: a template is not UTF-8 text: {error}") from error
     own = [_parse(name, text) for name, text in sorted(texts.items())]
     known = {template.name: template for template in [*(load() if directory else ()), *own] if template.wraps is None}
     return tuple(_with_wrapped(template, known) for template in own)
@@ -176,8 +173,12 @@ def _environment(template: Template) -> Environment:
     return environment
 
 
-def _parse(name: str, source: str) -> Template:
+def _parse(name: str, text: bytes) -> Template:
     where = f"template {name}"
+    try:
+        source = text.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: not UTF-8 text: {error.reason} at byte {error.start}") from error
     declaration = _DECLARATION.match(source)
     if declaration is None:
         raise InputError(
