@@ -1,0 +1,350 @@
+"""The command line: what each command accepts, and how a command ends.
+
+Exit codes: 0 yes or done, 1 the answer is no, 2 usage or bad input, 3 sandbox or store out of reach, 70 a bug of ours, 130
+interrupted. This module imports typer and the standard library alone, so that `--help` is quick.
+"""
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness import __version__
+from harness.cli import options as of
+from harness.cli.output import note
+from harness.cli.spread import Spread
+from harness.errors import HarnessError, InputError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.config import Loaded
+
+BAD_INPUT, OUT_OF_REACH, BUG, INTERRUPTED = 2, 3, 70, 130
+
+app = typer.Typer(
+    name="harness",
+    help="Improve the scheduler policies of coding agents by replaying recorded searches.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+trees_app = typer.Typer(help="Look at recorded trees.", no_args_is_help=True, rich_markup_mode=None)
+sandbox_app = typer.Typer(help="Build, probe and clean up what isolates policies.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(trees_app, name="trees")
+app.add_typer(sandbox_app, name="sandbox")
+
+Policy = Annotated[
+    str | None, typer.Argument(metavar="POLICY", help="A Python file, or a version of the store such as v3.", show_default=False)
+]
+Version = Annotated[str, typer.Argument(metavar="VERSION", help="A version of the store, such as v3.", show_default=False)]
+
+
+def run(args: "Sequence[str]") -> int:
+    """Run one command and return its exit code. Whatever goes wrong ends here, in one line on standard error."""
+    from sandbox.base import SandboxError
+
+    try:
+        app(args=list(args), prog_name="harness")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except InputError as error:
+        note(str(error))
+        return BAD_INPUT
+    except (HarnessError, SandboxError) as error:
+        note(str(error))
+        return OUT_OF_REACH
+    except BrokenPipeError:
+        # Whoever read our answers has closed; nothing more can be said, not even at the interpreter's end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception:  # noqa: BLE001 - the last line of the program: a bug of ours must not look like an answer
+        note(f"this is a bug in the harness {__version__}; please report it with what follows\n{traceback.format_exc()}")
+        return BUG
+    return 0
+
+
+def _loaded(context: typer.Context) -> "Loaded":
+    """Return the settings that hold for this command, and let logs follow them."""
+    from harness import config, log
+
+    given = {name: value for name, value in context.params.items() if name in config.FIELDS and value is not None}
+    loaded = config.load(given, context.params.get("config"))
+    log.configure(loaded.settings.log_level, loaded.settings.log_format)
+    return loaded
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"harness {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Improve the scheduler policies of coding agents by replaying recorded searches."""
+
+
+@app.command("replay", cls=Spread)
+def replay_command(
+    context: typer.Context,
+    policy: Policy = None,
+    trees: of.Trees = None,
+    sandbox: of.Sandbox = None,
+    beta1: of.Beta1 = None,
+    beta2: of.Beta2 = None,
+    normalize: of.Normalize = None,
+    max_batch: of.MaxBatch = None,
+    max_rounds: of.MaxRounds = None,
+    max_attempts: of.MaxAttempts = None,
+    frontier: of.Frontier = None,
+    seed: of.Seed = None,
+    no_check: Annotated[bool, typer.Option("--no-check", help="Skip the static check; the sandbox alone must hold.")] = False,
+    trajectory: Annotated[bool, typer.Option("--trajectory", help="Show what each round picked and revealed.")] = False,
+    param: of.Param = None,
+    workers: of.Workers = None,
+    repeats: of.Repeats = None,
+    runtime: of.Runtime = None,
+    image: of.Image = None,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Take a policy through recorded trees, each in a fresh sandboxed process, and say what it is worth."""
+    from harness.cli.replay import Request, replay
+
+    if policy is None:
+        raise InputError("no policy given; write harness replay POLICY --trees PATH…, the policy before the trees")
+    request = Request(policy, tuple(trees or ()), tuple(param or ()), not no_check, trajectory, as_json)
+    raise typer.Exit(replay(request, _loaded(context).settings))
+
+
+@app.command("evolve", cls=Spread)
+def evolve_command(
+    context: typer.Context,
+    trees: of.Trees = None,
+    versions: Annotated[
+        str | None, typer.Option("--versions", metavar="M", help="Policy versions to judge, the incumbent included.")
+    ] = None,
+    holdout: Annotated[
+        str | None, typer.Option("--holdout", metavar="F", help="Share of the trees that only judge the end.")
+    ] = None,
+    incumbent: Annotated[
+        str | None,
+        typer.Option("--incumbent", metavar="POLICY", help="Where to start: a file, a version such as v3, or a template's name."),
+    ] = None,
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="[RUN]", help="Continue an interrupted run: this one, or the latest.")
+    ] = None,
+    seed: of.Seed = None,
+    store: of.Store = None,
+    sandbox: of.Sandbox = None,
+    beta1: of.Beta1 = None,
+    beta2: of.Beta2 = None,
+    normalize: of.Normalize = None,
+    max_batch: of.MaxBatch = None,
+    max_rounds: of.MaxRounds = None,
+    max_attempts: of.MaxAttempts = None,
+    frontier: of.Frontier = None,
+    workers: of.Workers = None,
+    repeats: of.Repeats = None,
+    runtime: of.Runtime = None,
+    image: of.Image = None,
+    config: of.Config = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every tree in the report.")] = False,
+    as_json: of.AsJson = False,
+) -> None:
+    """Develop a better policy from recorded trees: propose, judge, keep the best, roll back what got worse."""
+    from harness.cli.evolve import Request
+    from harness.cli.evolve import evolve_command as evolve
+
+    request = Request(None if trees is None else tuple(trees), incumbent, resume, verbose, as_json)
+    raise typer.Exit(evolve(request, _loaded(context)))
+
+
+@app.command("history", cls=Spread)
+def history_command(
+    context: typer.Context,
+    version: Annotated[str | None, typer.Option("--version", metavar="VERSION", help="Only events of this version.")] = None,
+    run: Annotated[int | None, typer.Option("--run", metavar="RUN", help="Only events of this run.")] = None,
+    kind: Annotated[
+        list[str] | None, typer.Option("--kind", metavar="KIND…", help="Only events of these kinds, such as selected.")
+    ] = None,
+    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the last N events.")] = None,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """List what happened to versions, oldest first."""
+    from harness.cli.versions import Filter, history
+
+    wanted = Filter(version, run, tuple(kind or ()), limit)
+    raise typer.Exit(history(wanted, _loaded(context).settings, as_json))
+
+
+@app.command("show")
+def show_command(
+    context: typer.Context,
+    version: Version,
+    source: Annotated[bool, typer.Option("--source", help="Print the code alone.")] = False,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Show a version: where it comes from, its code, what it is worth, and why it faulted if it did."""
+    from harness.cli.versions import show
+
+    raise typer.Exit(show(version, _loaded(context).settings, source, as_json))
+
+
+@app.command("diff")
+def diff_command(
+    context: typer.Context,
+    first: Version,
+    second: Version,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Compare two versions: their code, and their value on every tree, largest difference first."""
+    from harness.cli.versions import diff
+
+    raise typer.Exit(diff(first, second, _loaded(context).settings, as_json))
+
+
+@trees_app.command("validate")
+def trees_validate(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Tree files and folders of them.", show_default=False)],
+    as_json: of.AsJson = False,
+) -> None:
+    """Read tree files strictly; name each that is wrong, with line, field and value."""
+    from harness.cli.trees import validate
+
+    raise typer.Exit(validate(paths, as_json))
+
+
+@trees_app.command("list")
+def trees_list(
+    context: typer.Context,
+    paths: Annotated[
+        list[Path] | None, typer.Argument(metavar="[PATH…]", help="Tree files and folders; default what the store holds.")
+    ] = None,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """List trees with their task, size and best score."""
+    from harness.cli.trees import listed
+
+    raise typer.Exit(listed(paths or [], _loaded(context).settings, as_json))
+
+
+@trees_app.command("show")
+def trees_show(
+    context: typer.Context,
+    tree: Annotated[
+        str, typer.Argument(metavar="TREE", help="A file, or the name or digest of a tree in the store.", show_default=False)
+    ],
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Draw one tree with its scores, the way to its best node marked."""
+    from harness.cli.trees import show
+
+    raise typer.Exit(show(tree, _loaded(context).settings, as_json))
+
+
+@sandbox_app.command("build")
+def sandbox_build(
+    context: typer.Context,
+    image: of.Image = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Build the image that policies run in; where no registry answers, its base is made from Debian packages."""
+    from harness.cli.sandboxes import build
+
+    raise typer.Exit(build(_loaded(context).settings, as_json))
+
+
+@sandbox_app.command("check")
+def sandbox_check(
+    context: typer.Context,
+    sandbox: of.Sandbox = None,
+    runtime: of.Runtime = None,
+    image: of.Image = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Probe the sandbox from inside and print what it isolates and what it leaves open."""
+    from harness.cli.sandboxes import check
+
+    raise typer.Exit(check(_loaded(context).settings, as_json))
+
+
+@sandbox_app.command("sweep")
+def sandbox_sweep(context: typer.Context, config: of.Config = None, as_json: of.AsJson = False) -> None:
+    """Remove containers that a killed harness left behind."""
+    from harness.cli.sandboxes import sweep
+
+    raise typer.Exit(sweep(_loaded(context).settings, as_json))
+
+
+@app.command("doctor")
+def doctor_command(
+    context: typer.Context,
+    store: of.Store = None,
+    sandbox: of.Sandbox = None,
+    runtime: of.Runtime = None,
+    image: of.Image = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Look at everything the harness needs and name the command that helps where something is missing."""
+    from harness.cli.doctor import doctor
+
+    raise typer.Exit(doctor(_loaded(context), as_json))
+
+
+@app.command("config")
+def config_command(
+    context: typer.Context,
+    sandbox: of.Sandbox = None,
+    beta1: of.Beta1 = None,
+    beta2: of.Beta2 = None,
+    normalize: of.Normalize = None,
+    max_batch: of.MaxBatch = None,
+    max_rounds: of.MaxRounds = None,
+    max_attempts: of.MaxAttempts = None,
+    frontier: of.Frontier = None,
+    seed: of.Seed = None,
+    workers: of.Workers = None,
+    repeats: of.Repeats = None,
+    runtime: of.Runtime = None,
+    image: of.Image = None,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Print every setting, its value, and where the value comes from."""
+    from harness.cli.settings import show
+
+    raise typer.Exit(show(_loaded(context), as_json))
+
+
+@app.command("version")
+def version_command(as_json: of.AsJson = False) -> None:
+    """Print the version of the harness, of Python and of the platform."""
+    from harness.cli.settings import version
+
+    raise typer.Exit(version(as_json))

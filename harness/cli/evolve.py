@@ -1,0 +1,246 @@
+"""`harness evolve`: take the offline loop through one run, show each version as it is judged, and report at the end."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness import treefile, wiring
+from harness.cli import policies, report
+from harness.cli.output import note, number
+from harness.cli.progress import steps
+from harness.config import flag
+from harness.errors import InputError
+from harness.evolve import HeldOut, Progress, Split, evolve, split_trees
+from harness.policy import Candidate, EventKind, Origin
+from harness.propose import templates
+from harness.store import RunPlan, RunState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from harness.cli.progress import Steps
+    from harness.config import Loaded, Settings
+    from harness.store import Run, Store
+    from harness.tree import Tree
+    from sandbox.base import Sandbox
+
+INTERRUPTED = 130
+EXAMPLES = Path("examples/trees")
+START = "parallel_refine"
+"""The template that everything starts from: the usual hand-written scheduler."""
+
+_PLANNED = tuple(
+    ["seed", "versions", "holdout", "sandbox", "beta1", "beta2", "normalize", "max_batch", "max_rounds", "max_attempts", "frontier", "repeats", "runtime", "image"]
+)
+"""Settings that a run keeps from its beginning to its end."""
+_EFFORT = tuple(["repeats", "load_cpu_s", "decision_cpu_s", "replay_cpu_s", "wall_factor", "memory_mib", "output_kib", "runtime", "image"])
+"""Settings beside the plan's own that fix a run's outcome; the plan keeps them as options."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asked for beside the settings."""
+
+    trees: tuple[Path, ...] | None
+    incumbent: str | None
+    resume: str | None
+    verbose: bool
+    as_json: bool
+
+
+def evolve_command(request: Request, loaded: Loaded) -> int:
+    """Run evolve from the start, or from where a run stopped, and return the exit code."""
+    return _begin(request, loaded) if request.resume is None else _resume(request, loaded)
+
+
+def _begin(request: Request, loaded: Loaded) -> int:
+    settings = loaded.settings
+    files = _files(request, settings)
+    scored = _scored(files)
+    with wiring.open_store(settings, create=True) as store:
+        digests = scored or [row.digest for row in store.tree_rows() if row.best is not None]
+        sides = split_trees(dict.fromkeys(digests), settings.holdout)
+        if not sides[Split.DEVELOPMENT]:
+            raise InputError(
+                f"no tree is left to develop on: holdout {settings.holdout} holds out all {len(digests)}; "
+                "give more trees, or --holdout 0"
+            )
+        candidate = _incumbent(request, settings, store)
+        waiting = store.unfinished_run()
+        if waiting is not None:
+            note(
+                f"run {waiting.number} has not ended; `harness evolve --resume {waiting.number}` continues it. This begins another"
+            )
+        with wiring.sandbox(settings, candidate.origin, note) as sandbox:
+            store.add_trees(treefile.read(file) for file in files)
+            version = store.version_by_digest(candidate.digest) or store.propose(None, candidate, store.head())
+            options = {name: getattr(settings, name) for name in _EFFORT}
+            plan = RunPlan(
+                settings.seed,
+                settings.versions,
+                wiring.judged_by(settings),
+                sandbox.name,
+                sides[Split.DEVELOPMENT],
+                sides[Split.HELD_OUT],
+                version.number,
+                options,
+            )
+            run = store.begin_run(plan)
+            trees = f"{len(plan.development)} trees, {len(plan.held_out)} held out"
+            note(f"run {run.number}: {plan.versions} versions over {trees}, {sandbox.name} sandbox")
+            return _take(_Stage(run, settings, store, sandbox, _command(run, loaded)), request)
+
+
+def _resume(request: Request, loaded: Loaded) -> int:
+    given = [name for name in _PLANNED if loaded.origins[name] == flag(name)]
+    given += ["trees"] * (request.trees is not None) + ["incumbent"] * (request.incumbent is not None)
+    if given:
+        raise InputError(f"{flag(given[0])}: a run goes on with the plan it began with; leave this out, or begin a new run")
+    with wiring.open_store(loaded.settings) as store:
+        run = _unfinished(str(request.resume), store)
+        settings = loaded.settings.model_copy(update={**run.plan.options, "sandbox": run.plan.sandbox})
+        # What the plan names was agreed to when the run began: nothing is asked again.
+        with wiring.sandbox(settings, Origin.TEMPLATE, note) as sandbox:
+            note(f"run {run.number} goes on, {run.plan.versions} versions in all, {sandbox.name} sandbox")
+            return _take(_Stage(run, settings, store, sandbox, _command(run, loaded)), request)
+
+
+def _command(run: Run, loaded: Loaded) -> str:
+    """Return the command that takes a run up again."""
+    flags = [f"{flag(name)} {getattr(loaded.settings, name)}" for name in ("store",) if loaded.origins[name] == flag(name)]
+    return f"`{' '.join(['harness evolve --resume', str(run.number), *flags])}`"
+
+
+def _unfinished(named: str, store: Store) -> Run:
+    if named == "latest":
+        run = store.unfinished_run()
+        if run is None:
+            raise InputError("--resume: no run is unfinished; `harness evolve` begins one")
+        return run
+    if not named.isdecimal():
+        raise InputError(f"--resume: run is {named!r}; expected the number of a run, or nothing for the latest")
+    run = store.run(int(named))
+    if run.state is RunState.FINISHED:
+        raise InputError(f"--resume: run {run.number} has ended, best version v{run.best}; `harness show v{run.best}` shows it")
+    return run
+
+
+def _files(request: Request, settings: Settings) -> list[Path]:
+    """Return the tree files to develop on; none means those that the store holds."""
+    if request.trees is not None:
+        return treefile.find(request.trees)
+    if EXAMPLES.is_dir():
+        return treefile.find([EXAMPLES])
+    file = wiring.sqlite_file(settings.store)
+    if file is not None and not file.exists():
+        raise InputError(f"no trees given, and neither {EXAMPLES} nor a store is here; write harness evolve --trees PATH…")
+    return []
+
+
+def _scored(files: Sequence[Path]) -> list[str]:
+    """Read every file and return the digests of those with a score, so that a bad file stops the command at once."""
+    digests = []
+    for file in files:
+        tree: Tree = treefile.read(file)
+        if tree.top is None:
+            note(f"{file}: tree {tree.name!r} has no score and is left out")
+        else:
+            digests.append(tree.digest)
+    if files and not digests:
+        raise InputError(f"{files[0]}: no tree given has a score; expected recorded searches with scores")
+    return digests
+
+
+def _incumbent(request: Request, settings: Settings, store: Store) -> Candidate:
+    """Return the policy to start from: the one named, the store's incumbent, or the template everything starts from."""
+    named = request.incumbent
+    if named is None:
+        version = store.incumbent()
+        return version.candidate if version is not None else _rendered(START)
+    if named in {template.name for template in templates.load()}:
+        return _rendered(named)
+    number = policies.version_number(named)
+    if number is not None:
+        return store.version(number).candidate
+    candidate = policies.policy(named, settings).candidate
+    refused = wiring.refusal(candidate.source, checked=False)
+    if refused is not None:
+        raise InputError(f"{named}: {refused.message}")
+    return candidate
+
+
+def _rendered(name: str) -> Candidate:
+    template = next(template for template in templates.load() if template.name == name)
+    params = templates.defaults(template)
+    return Candidate(templates.render(template, params), Origin.TEMPLATE, f"{name}: the template as it comes", name, params)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A run with all that takes it on; `command` takes it up again."""
+
+    run: Run
+    settings: Settings
+    store: Store
+    sandbox: Sandbox
+    command: str
+
+
+def _take(stage: _Stage, request: Request) -> int:
+    """Take a run to its end, telling of each version once it is recorded."""
+    began = time.monotonic()
+    judged: list[Progress] = []
+    held_out: list[HeldOut] = []
+    ended = False
+    try:
+        with steps() as progress:
+            for told in _told(stage, progress):
+                if isinstance(told, Progress):
+                    judged.append(told)
+                    progress.line(_line(told))
+                else:
+                    held_out.append(told)
+        ended = True
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    finally:
+        if not ended:
+            note(f"stopped; all that was told is recorded, and {stage.command} goes on from there")
+    done = report.Report(stage.run, stage.store.name, judged, held_out, time.monotonic() - began)
+    report.show(done, request.verbose, request.as_json)
+    return 0
+
+
+def _told(stage: _Stage, progress: Steps) -> Iterator[Progress | HeldOut]:
+    plan = stage.run.plan
+    position = 0
+
+    def begin(trees: Sequence[str]) -> None:
+        words = "held-out trees" if trees == plan.held_out else f"version {position + 1} of {plan.versions}"
+        progress.begin(words, len(trees))
+
+    judge = wiring.SandboxJudge(
+        stage.store, stage.sandbox, stage.settings, judged_by=plan.settings, begin=begin, step=progress.step
+    )
+    with closing(evolve(stage.run, stage.store, wiring.proposer(plan.seed), judge)) as told:  # type: ignore[type-var]
+        for one in told:
+            position += isinstance(one, Progress)
+            yield one
+
+
+def _line(told: Progress) -> str:
+    version, candidate = told.judged.version, told.judged.version.candidate
+    fault, best = told.judged.evaluation.fault, told.best
+    became = {
+        EventKind.SELECTED: "selected",
+        EventKind.ROLLED_BACK: f"rolled back to v{best.version.number} ({number(best.value)})",
+        EventKind.EVALUATED: f"no better than v{best.version.number}",
+        EventKind.FAULTED: "faulted" if fault is None else f"faulted: {fault.kind}",
+    }[told.outcome]
+    recorded = "  (recorded before)" if told.resumed else ""
+    origin = candidate.template or candidate.origin.value
+    return f"{told.position:3d}/{told.of}  v{version.number:<4d} {origin:<20}  {number(told.judged.value):>8}  {became}{recorded}"

@@ -1,0 +1,50 @@
+"""Options that several commands share, each with its sentence of help. Those named as a setting override that setting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
+Config: TypeAlias = Annotated[
+    Path | None, typer.Option("--config", metavar="FILE", help="Settings file; default $HARNESS_CONFIG, else harness.toml.")
+]
+Trees: TypeAlias = Annotated[
+    list[Path] | None,
+    typer.Option("--trees", metavar="PATH…", help="Tree files, and folders that are searched for *.jsonl; several may follow."),
+]
+Param: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--param", metavar="NAME=JSON…", help="Parameters that the policy reads as context.params."),
+]
+Store: TypeAlias = Annotated[str | None, typer.Option("--store", metavar="URL", help="Store to use, as a database URL.")]
+Sandbox: TypeAlias = Annotated[
+    str | None, typer.Option("--sandbox", metavar="auto|docker|local", help="What isolates policies; auto prefers Docker.")
+]
+Runtime: TypeAlias = Annotated[str | None, typer.Option("--runtime", metavar="NAME", help="Docker runtime, such as runsc.")]
+Image: TypeAlias = Annotated[str | None, typer.Option("--image", metavar="NAME", help="Docker image of the sandbox.")]
+Beta1: TypeAlias = Annotated[
+    str | None, typer.Option("--beta1", metavar="F", help="What each revealed attempt costs in the value.")
+]
+Beta2: TypeAlias = Annotated[str | None, typer.Option("--beta2", metavar="F", help="What attempts per round add to the value.")]
+Normalize: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--normalize", metavar="tree|none", help="Quality as a share of the tree's span, or the plain score."),
+]
+MaxBatch: TypeAlias = Annotated[str | None, typer.Option("--max-batch", metavar="N", help="Most picks in one round.")]
+MaxRounds: TypeAlias = Annotated[str | None, typer.Option("--max-rounds", metavar="N", help="Most rounds in one replay.")]
+MaxAttempts: TypeAlias = Annotated[
+    str | None, typer.Option("--max-attempts", metavar="N", help="Most revealed attempts in one replay, or none for no limit.")
+]
+Frontier: TypeAlias = Annotated[
+    str | None, typer.Option("--frontier", metavar="leaf|any", help="Which nodes may be picked; default each tree's own rule.")
+]
+Seed: TypeAlias = Annotated[str | None, typer.Option("--seed", metavar="N", help="Seed of policies and of the search.")]
+Workers: TypeAlias = Annotated[
+    str | None, typer.Option("--workers", metavar="N", help="Containers side by side; 0 is one per core for many trees.")
+]
+Repeats: TypeAlias = Annotated[
+    str | None, typer.Option("--repeats", metavar="N", help="Trees replayed twice, to find policies that do not repeat.")
+]

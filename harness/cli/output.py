@@ -1,0 +1,66 @@
+"""What commands print: answers on standard output as aligned text or JSON, everything else on standard error.
+
+Text of policies, trees and models is untrusted: it is shown without control characters, so that it cannot steer a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+def say(text: str = "") -> None:
+    """Write one answer to standard output."""
+    sys.stdout.write(clean(text) + "\n")
+
+
+def note(text: str) -> None:
+    """Write what is no answer to standard error."""
+    sys.stdout.flush()
+    sys.stderr.write(f"harness: {clean(text)}\n")
+    sys.stderr.flush()
+
+
+def say_json(document: Any) -> None:
+    """Write one JSON document to standard output."""
+    sys.stdout.write(json.dumps(document, allow_nan=False, indent=2) + "\n")
+
+
+def clean(text: str) -> str:
+    """Return text with control characters and halves of characters written as escapes; line ends and tabs stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
+    """Return rows as aligned columns; those named in `left` are flush left, numbers flush right."""
+    lines = [list(head), *([clean(cell).replace("\n", " ") for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    at_left = [name in left for name in head]
+    return "\n".join(
+        "  ".join(
+            cell.ljust(width) if flush else cell.rjust(width) for cell, width, flush in zip(line, widths, at_left, strict=True)
+        ).rstrip()
+        for line in lines
+    )
+
+
+def number(value: float | None, signed: bool = False) -> str:
+    """Return a figure as people read it; a dash where there is none."""
+    if value is None:
+        return "-"
+    return f"{value:+.4f}" if signed else f"{value:.4f}"
+
+
+def short(text: str, width: int = 60) -> str:
+    """Return the first line of a text, cut to a width."""
+    line = next(iter(text.splitlines()), "")
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
+def indented(text: str, by: str = "    ") -> str:
+    """Return a text moved to the right."""
+    return "\n".join(by + line for line in text.rstrip().splitlines())

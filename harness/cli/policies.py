@@ -1,0 +1,102 @@
+"""Which policy is meant: a file, a version of the store (`v3` or `3`), or a template by its name."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import wiring
+from harness.errors import InputError
+from harness.policy import Candidate, Origin
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from harness.config import Settings
+
+_VERSION = re.compile(r"v?([0-9]{1,9})")
+_READ_BYTES = 16 * 2**20
+"""No more of a file is read; what a sandbox takes is far less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A policy and how the user named it; `version` is its number where the store knows it."""
+
+    label: str
+    candidate: Candidate
+    version: int | None = None
+
+
+def policy(named: str, settings: Settings) -> Named:
+    """Return the policy of a file or a version of the store.
+
+    Raises:
+        InputError: there is no such file or version.
+    """
+    number = version_number(named)
+    if number is None:
+        return Named(named, Candidate(read(Path(named)), Origin.FILE, f"from {named}"))
+    with wiring.open_store(settings) as store:
+        return Named(f"v{number}", store.version(number).candidate, number)
+
+
+def version_number(named: str) -> int | None:
+    """Return the number in `v3` or `3`, None for anything else. A file of such a name is written `./3`."""
+    match = _VERSION.fullmatch(named)
+    return int(match[1]) if match else None
+
+
+def required_version(named: str) -> int:
+    """Return the number of a version.
+
+    Raises:
+        InputError: the text is no number of a version.
+    """
+    number = version_number(named)
+    if number is None:
+        raise InputError(f"version is {named!r}; expected the number of a version, such as v3")
+    return number
+
+
+def read(path: Path) -> str:
+    """Return a policy's source. Bytes that are not UTF-8 stay recognisable, so that the check can refuse them by name.
+
+    Raises:
+        InputError: the file cannot be read or is no policy by its size.
+    """
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(_READ_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)).lower()
+        raise InputError(f"{path}: {reason}; expected a Python file with class Policy, or a version such as v3") from error
+    if len(raw) > _READ_BYTES:
+        raise InputError(f"{path}: has more than {_READ_BYTES} bytes; expected a Python file with class Policy")
+    # Editors of some systems begin a file with a byte order mark, which Python reads past.
+    return raw.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+
+
+def params(given: Iterable[str]) -> dict[str, Any]:
+    """Return parameters given as NAME=JSON.
+
+    Raises:
+        InputError: one is not of this form.
+    """
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise InputError(f"--param: {text!r} is no NAME=JSON; expected for example width=4")
+        try:
+            found[name] = json.loads(value, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            raise InputError(f"--param: {name} is {value!r}; expected JSON, such as 4, 0.5, true or '\"text\"'") from None
+    return found
+
+
+def _refuse_constant(literal: str) -> None:
+    raise ValueError(literal)

@@ -1,0 +1,203 @@
+"""`harness replay`: what one policy is worth on recorded trees."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import closing, nullcontext
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness import treefile, wiring
+from harness.cli import policies
+from harness.cli.output import indented, note, number, say, say_json, table
+from harness.cli.progress import steps
+from harness.errors import InputError
+from harness.evaluate import Job, evaluate
+from harness.score import Evaluation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from harness.cli.policies import Named
+    from harness.config import Settings
+    from harness.score import Result
+    from harness.tree import Tree
+    from sandbox.api import Fault
+
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What the command line asked for beside the settings."""
+
+    policy: str
+    trees: tuple[Path, ...]
+    params: tuple[str, ...]
+    checked: bool
+    trajectory: bool
+    as_json: bool
+
+
+def replay(request: Request, settings: Settings) -> int:
+    """Replay a policy and return the exit code: 0 when no replay faulted."""
+    if not request.trees:
+        raise InputError("no trees given; write harness replay POLICY --trees PATH…, with tree files or folders")
+    named = policies.policy(request.policy, settings)
+    params = {**named.candidate.params, **policies.params(request.params)}
+    files = treefile.find(request.trees)
+    _look_at(files)
+    judged_by = wiring.judged_by(settings)
+    refused = wiring.refusal(named.candidate.source, checked=request.checked)
+    job = Job(named.candidate.source, judged_by, wiring.effort(settings, len(files)), params, refused)
+    # A policy that is not run at all needs no sandbox, not even one that is out of reach.
+    opening = nullcontext(None) if refused else wiring.sandbox(settings, named.candidate.origin, note)
+    results: list[Result] = []
+    try:
+        with opening as sandbox, steps() as progress:
+            progress.begin(f"replaying {named.label}", len(files))
+            # `evaluate` never asks the sandbox of a policy that was refused.
+            with closing(evaluate(job, wiring.TreeFiles(files), sandbox)) as judged:  # type: ignore[arg-type,type-var]
+                for result in judged:
+                    results.append(result)
+                    progress.step()
+    except KeyboardInterrupt:
+        note(f"interrupted after {len(results)} of {len(files)} trees; nothing was recorded, run the same command again")
+        return INTERRUPTED
+    isolation = "none" if sandbox is None else sandbox.name
+    evaluation = Evaluation(named.candidate.digest, isolation, judged_by, tuple(results))
+    if request.as_json:
+        document = _document(request, named, files, evaluation)
+        say_json(document | {"settings": settings_document(settings) | {"params": params}})
+    else:
+        _print(request, named, files, evaluation)
+    return 1 if evaluation.fault else 0
+
+
+def _look_at(files: Sequence[Path]) -> None:
+    """Read every tree once before the first replay, so that a bad one is named at once, and say what is odd about them."""
+    digests: Counter[str] = Counter()
+    for file in files:
+        tree = treefile.read(file)
+        digests[tree.digest] += 1
+        if tree.top is None:
+            note(f"{file}: tree {tree.name!r} has no score; it has no value and is left out of the mean")
+        if digests[tree.digest] > 1:
+            note(f"{file}: tree {tree.name!r} stands in another file as well; both count")
+
+
+def settings_document(settings: Settings) -> dict[str, Any]:
+    """Return the settings that fix an evaluation, as JSON."""
+    names = ("beta1", "beta2", "normalize", "max_batch", "max_rounds", "max_attempts", "frontier", "seed", "repeats")
+    limits = ("load_cpu_s", "decision_cpu_s", "replay_cpu_s", "wall_factor", "memory_mib", "output_kib")
+    return {name: getattr(settings, name) for name in names + limits}
+
+
+def fault_document(fault: Fault | None) -> dict[str, Any] | None:
+    """Return a fault with its evidence as JSON."""
+    return None if fault is None else asdict(fault)
+
+
+def result_document(result: Result) -> dict[str, Any]:
+    """Return one replay as JSON, its trajectory left out."""
+    measured = {"decide_s": result.decide_s, "cpu_s": result.cpu_s, "memory_bytes": result.memory_bytes}
+    return {
+        "name": result.name,
+        "digest": result.tree,
+        "system": result.system,
+        **asdict(result.figures),
+        "stop": result.trajectory.stop,
+        "fault": fault_document(result.trajectory.fault),
+        **measured,
+        "output": result.output,
+    }
+
+
+def _document(request: Request, named: Named, files: Sequence[Path], evaluation: Evaluation) -> dict[str, Any]:
+    trees = []
+    for file, result in zip(files, evaluation.results, strict=True):
+        document = result_document(result) | {"file": str(file)}
+        if request.trajectory:
+            document["rounds"] = _rounds(_again(file, result), result)
+        trees.append(document)
+    return {
+        "policy": {"digest": evaluation.policy, "name": named.label, "version": named.version},
+        "sandbox": evaluation.sandbox,
+        "trees": trees,
+        "mean_value": evaluation.value,
+        "mean_quality": evaluation.quality,
+    }
+
+
+def _rounds(tree: Tree, result: Result) -> list[dict[str, Any]]:
+    """Return what each round picked and revealed, in the tree file's own ids."""
+    rounds = result.trajectory.rounds
+    return [{"picks": list(tree.ids(turn.picks)), "revealed": list(tree.ids(turn.revealed))} for turn in rounds]
+
+
+def _again(file: Path, result: Result) -> Tree:
+    tree = treefile.read(file)
+    if tree.digest != result.tree:
+        raise InputError(f"{file}: the file has changed while it was replayed; run the command again")
+    return tree
+
+
+def _print(request: Request, named: Named, files: Sequence[Path], evaluation: Evaluation) -> None:
+    say(f"{named.label}  (policy {evaluation.policy[:12]}, sandbox {evaluation.sandbox}, {len(files)} trees)\n")
+    rows = [result_row(result) for result in evaluation.results]
+    mean = "-" if evaluation.fault else number(evaluation.value)
+    rows.append(["mean", mean, number(evaluation.quality), *[""] * 5])
+    say(table(HEAD, rows, left=("tree", "stop")))
+    if request.trajectory:
+        for file, result in zip(files, evaluation.results, strict=True):
+            say(f"\n{result.name}:")
+            for turn, taken in enumerate(_rounds(_again(file, result), result), start=1):
+                say(f"  {turn:4d}  {', '.join(taken['picks'])}  ->  {', '.join(taken['revealed']) or 'nothing'}")
+    print_faults(evaluation.results)
+    _print_output(evaluation.results)
+
+
+HEAD = ("tree", "value", "quality", "best", "N", "k", "wasted", "stop")
+
+
+def result_row(result: Result) -> list[str]:
+    """Return one replay as a row under `HEAD`."""
+    figures = result.figures
+    counts = [str(figures.n), str(figures.k), str(figures.wasted)]
+    fault = result.trajectory.fault
+    stop = result.trajectory.stop.value if fault is None else f"{result.trajectory.stop}: {fault.kind}"
+    return [result.name, *map(number, (figures.value, figures.quality, figures.best)), *counts, stop]
+
+
+def print_faults(results: Sequence[Result]) -> None:
+    """Print each distinct fault once with all its evidence, and the trees that bear it."""
+    bearers: dict[str, list[Result]] = {}
+    for result in results:
+        fault = result.trajectory.fault
+        if fault is not None:
+            # Figures are measured: the same fault on two trees differs in them alone.
+            bearers.setdefault(f"{fault.kind} {fault.rule} {fault.message} {fault.traceback}", []).append(result)
+    for bearing in bearers.values():
+        first = bearing[0].trajectory.fault
+        if first is None:
+            continue
+        others = f" and {len(bearing) - 1} more trees" if len(bearing) > 1 else ""
+        when = "" if first.round is None else f" in round {first.round}"
+        rule = "" if first.rule is None else f" ({first.rule})"
+        say(f"\n{bearing[0].name}{others}: {first.kind}{rule}{when}\n    {first.message}")
+        if first.figures:
+            say("    " + ", ".join(f"{name} {value:g}" for name, value in first.figures.items()))
+        if first.traceback:
+            say(indented(first.traceback))
+
+
+def _print_output(results: Sequence[Result]) -> None:
+    """Print what the policy printed, the same text of several replays once."""
+    printed: dict[str, list[str]] = {}
+    for result in results:
+        if result.output.strip():
+            printed.setdefault(result.output, []).append(result.name)
+    for output, names in printed.items():
+        others = f" and {len(names) - 1} more trees" if len(names) > 1 else ""
+        say(f"\nprinted on {names[0]}{others}:\n{indented(output)}")

@@ -1,0 +1,172 @@
+"""What a run of evolve came to: the incumbent and the best version on trees that they were developed on, and on others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from harness.cli.output import number, say, say_json, table
+from harness.cli.replay import fault_document
+from harness.evolve import Split
+from harness.score import mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from harness.evolve import HeldOut, Progress
+    from harness.policy import Version
+    from harness.propose.base import Judged
+    from harness.score import Result
+    from harness.store import Run
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A run that has ended: every version as it was told, and the look at the held-out trees."""
+
+    run: Run
+    store: str
+    judged: Sequence[Progress]
+    held_out: Sequence[HeldOut]
+    seconds: float
+
+    @property
+    def incumbent(self) -> Judged:
+        """Return the version that the run started from."""
+        return self.judged[0].judged
+
+    @property
+    def best(self) -> Judged:
+        """Return the version that won."""
+        return self.judged[-1].best
+
+    def results(self, split: Split, version: Version) -> Sequence[Result]:
+        """Return the replays of the incumbent or the best version on one side of the trees."""
+        looked_at = [entry.judged for entry in self.held_out]
+        judged = [self.incumbent, self.best] if split is Split.DEVELOPMENT else looked_at
+        return next((entry.evaluation.results for entry in judged if entry.version.number == version.number), ())
+
+
+class _Pair(NamedTuple):
+    """One tree under the incumbent and under the best version; None where a version has no value on it."""
+
+    split: Split
+    name: str
+    digest: str
+    system: str
+    incumbent: float | None
+    best: float | None
+
+
+class _Means(NamedTuple):
+    """Both versions over some trees, every tree on which both have a value."""
+
+    trees: int
+    incumbent: float | None
+    best: float | None
+    difference: float | None
+
+
+def show(report: Report, verbose: bool, as_json: bool) -> None:
+    """Print a report."""
+    pairs = [pair for split in Split for pair in _pairs(report, split)]
+    if as_json:
+        say_json(_document(report, pairs))
+    else:
+        _print(report, pairs, verbose)
+
+
+def _pairs(report: Report, split: Split) -> Iterable[_Pair]:
+    first = {result.tree: result for result in report.results(split, report.incumbent.version)}
+    second = {result.tree: result for result in report.results(split, report.best.version)}
+    for digest, result in {**first, **second}.items():
+        values = [of[digest].figures.value if digest in of else None for of in (first, second)]
+        yield _Pair(split, result.name, digest, result.system, values[0], values[1])
+
+
+def _means(pairs: Iterable[_Pair]) -> _Means:
+    pairs = list(pairs)
+    incumbent, best = mean(pair.incumbent for pair in pairs), mean(pair.best for pair in pairs)
+    return _Means(len(pairs), incumbent, best, None if incumbent is None or best is None else best - incumbent)
+
+
+def _systems(pairs: Sequence[_Pair]) -> list[tuple[Split, str, _Means]]:
+    names = sorted({pair.system for pair in pairs})
+    grouped = [(split, name, [p for p in pairs if p.split is split and p.system == name]) for split in Split for name in names]
+    return [(split, name, _means(group)) for split, name, group in grouped if group]
+
+
+def _whole(report: Report, split: Split, pairs: Sequence[_Pair]) -> _Means:
+    """Return both means over a side; a version that faulted on it has none, though it may have values on single trees."""
+    means = _means(pair for pair in pairs if pair.split is split)
+    faulted = [
+        any(result.trajectory.fault for result in report.results(split, judged.version))
+        for judged in (report.incumbent, report.best)
+    ]
+    incumbent, best = (None if fault else value for fault, value in zip(faulted, means[1:3], strict=True))
+    return _Means(means.trees, incumbent, best, None if any(faulted) else means.difference)
+
+
+def _print(report: Report, pairs: Sequence[_Pair], verbose: bool) -> None:
+    incumbent, best = report.incumbent.version, report.best.version
+    head = ("trees", "count", f"incumbent v{incumbent.number}", f"best v{best.number}", "difference")
+    rows = []
+    for side in [split for split in Split if any(pair.split is split for pair in pairs)]:
+        rows.append([_words(side), *_cells(_whole(report, side, pairs))])
+        rows += [[f"  {name}", *_cells(means)] for split, name, means in _systems(pairs) if split is side]
+    say(f"run {report.run.number}: {len(report.judged)} versions in {report.seconds:.1f} s\n")
+    say(table(head, rows, left=("trees",)))
+    if verbose:
+        each = [[p.name, _words(p.split), *_cells(_means([p]))[1:]] for p in pairs]
+        say("\n" + table(("tree", "side", *head[2:]), each, left=("tree", "side")))
+    if best.number == incumbent.number:
+        say(f"\nno version was better than the incumbent v{incumbent.number}")
+        return
+    say(f"\nthe best is v{best.number}: {best.candidate.rationale}")
+    say(f"`harness show v{best.number}` shows it, `harness diff v{incumbent.number} v{best.number}` what it changed")
+
+
+def _words(split: Split) -> str:
+    return split.value.replace("_", "-")
+
+
+def _cells(means: _Means) -> list[str]:
+    return [str(means.trees), number(means.incumbent), number(means.best), number(means.difference, signed=True)]
+
+
+def _document(report: Report, pairs: Sequence[_Pair]) -> dict[str, Any]:
+    run, plan = report.run, report.run.plan
+    document: dict[str, Any] = {
+        "run": run.number,
+        "store": report.store,
+        "sandbox": plan.sandbox,
+        "seed": plan.seed,
+        "seconds": report.seconds,
+        "versions": [_version(told) for told in report.judged],
+        "incumbent": report.incumbent.version.number,
+        "best": report.best.version.number,
+    }
+    for split in Split:
+        document[split.value] = _whole(report, split, pairs)._asdict()
+    document["systems"] = [{"split": split, "system": name, **means._asdict()} for split, name, means in _systems(pairs)]
+    document["trees"] = [pair._asdict() | {"difference": _means([pair]).difference} for pair in pairs]
+    return document
+
+
+def _version(told: Progress) -> dict[str, Any]:
+    version, evaluation = told.judged.version, told.judged.evaluation
+    return {
+        "position": told.position,
+        "version": version.number,
+        "digest": version.candidate.digest,
+        "template": version.candidate.template,
+        "origin": version.candidate.origin,
+        "params": dict(version.candidate.params),
+        "rationale": version.candidate.rationale,
+        "value": evaluation.value,
+        "quality": evaluation.quality,
+        "outcome": told.outcome,
+        "best": told.best.version.number,
+        "fault": fault_document(evaluation.fault),
+        "resumed": told.resumed,
+    }

@@ -1,0 +1,182 @@
+"""`harness trees`: validate tree files, list trees, draw one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness import treefile, wiring
+from harness.cli.output import clean, say, say_json, short, table
+from harness.errors import InputError
+from harness.tree import Direction
+from sandbox.api import ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from harness.config import Settings
+    from harness.tree import Tree
+
+BAD_INPUT = 2
+_DIGEST_SHOWN = 12
+_DIGEST_LEAST = 6
+
+
+def validate(paths: Sequence[Path], as_json: bool) -> int:
+    """Read every file and return 0 when all of them are good; a bad one does not end the reading."""
+    told = list(_validated(paths))
+    bad = [line for line in told if line["error"] is not None]
+    if as_json:
+        say_json({"files": told, "valid": len(told) - len(bad), "invalid": len(bad)})
+    else:
+        for line in bad:
+            say(line["error"])
+        say(f"{len(told) - len(bad)} of {len(told)} tree files are valid")
+    return BAD_INPUT if bad else 0
+
+
+def _validated(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+    for path in paths:
+        try:
+            files = treefile.find([path])
+        except InputError as error:
+            yield {"file": str(path), "name": None, "digest": None, "attempts": None, "error": str(error)}
+            continue
+        for file in files:
+            line: dict[str, Any] = {"file": str(file), "name": None, "digest": None, "attempts": None, "error": None}
+            try:
+                tree = treefile.read(file)
+            except InputError as error:
+                yield line | {"error": str(error)}
+            else:
+                yield line | {"name": tree.name, "digest": tree.digest, "attempts": len(tree.attempts)}
+
+
+def listed(paths: Sequence[Path], settings: Settings, as_json: bool) -> int:
+    """List the trees of these files, or of the store."""
+    rows = [_line(treefile.read(file)) for file in treefile.find(paths)] if paths else _stored(settings)
+    if as_json:
+        say_json({"trees": rows})
+        return 0
+    head = ("tree", "system", "task", "sense", "frontier", "attempts", "best", "digest")
+    lines = [
+        [
+            row["name"],
+            row["system"],
+            short(row["task"], 30),
+            row["direction"],
+            row["frontier"],
+            str(row["attempts"]),
+            _score(row["best_score"]),
+            row["digest"][:_DIGEST_SHOWN],
+        ]
+        for row in rows
+    ]
+    say(table(head, lines, left=("tree", "system", "task", "sense", "frontier", "digest")))
+    return 0
+
+
+def _line(tree: Tree) -> dict[str, Any]:
+    return {
+        "name": tree.name,
+        "digest": tree.digest,
+        "task": tree.task,
+        "system": tree.system,
+        "direction": tree.direction.value,
+        "frontier": tree.frontier.value,
+        "attempts": len(tree.attempts),
+        "best": tree.top,
+        "best_score": _recorded(tree.top, tree.direction),
+    }
+
+
+def _stored(settings: Settings) -> list[dict[str, Any]]:
+    with wiring.open_store(settings) as store:
+        return [
+            {
+                "name": row.name,
+                "digest": row.digest,
+                "task": row.task,
+                "system": row.system,
+                "direction": row.direction.value,
+                "frontier": row.frontier.value,
+                "attempts": row.attempts,
+                "best": row.best,
+                "best_score": _recorded(row.best, row.direction),
+            }
+            for row in store.tree_rows()
+        ]
+
+
+def _recorded(best: float | None, direction: Direction) -> float | None:
+    """Return a larger-is-better score in the sense in which it was recorded."""
+    return 0.0 - best if best is not None and direction is Direction.MIN else best
+
+
+def show(named: str, settings: Settings, as_json: bool) -> int:
+    """Draw one tree: every attempt below its parent, in creation order."""
+    tree = treefile.read(Path(named)) if Path(named).exists() else _found(named, settings)
+    best = _best_path(tree)
+    if as_json:
+        nodes = [{"id": a.id, "parent": a.parent, "score": a.score, "status": a.status} for a in tree.attempts]
+        say_json(_line(tree) | {"root_score": tree.root.score, "best_path": list(tree.ids(best)), "nodes": nodes})
+        return 0
+    sense = "smaller is better" if tree.direction is Direction.MIN else "larger is better"
+    say(f"{tree.name}  ({tree.system}; {tree.task or 'no task named'}; {sense}; frontier {tree.frontier})")
+    say(f"{len(tree.attempts)} attempts, digest {tree.digest}\n")
+    for line in _drawing(tree, best):
+        say(line)
+    if best:
+        say("\n* leads to the best node")
+    return 0
+
+
+def _found(named: str, settings: Settings) -> Tree:
+    with wiring.open_store(settings) as store:
+        rows = store.tree_rows()
+        by_digest = [row for row in rows if len(named) >= _DIGEST_LEAST and row.digest.startswith(named)]
+        matches = [row for row in rows if row.name == named] or by_digest
+        if not matches:
+            raise InputError(f"tree {named!r}: neither a file nor a tree of the store; `harness trees list` names those")
+        if len(matches) > 1:
+            digests = ", ".join(row.digest[:_DIGEST_SHOWN] for row in matches)
+            raise InputError(f"tree {named!r}: {len(matches)} trees of the store are called so; name one by digest: {digests}")
+        return store.tree(matches[0].digest)
+
+
+def _best_path(tree: Tree) -> list[int]:
+    """Return the places from the root to the first node with the best score; none where nothing was scored."""
+    if tree.top is None:
+        return []
+    parents = {child: parent for parent, children in enumerate(tree.children) for child in children}
+    path = [tree.scores.index(tree.top)]
+    while path[-1] != ROOT:
+        path.append(parents[path[-1]])
+    return path[::-1]
+
+
+def _drawing(tree: Tree, best: Sequence[int]) -> Iterator[str]:
+    on_path = set(best)
+    # A stack, since a search may be deeper than Python's calls.
+    waiting = [(ROOT, "", "")]
+    while waiting:
+        place, branch, below = waiting.pop()
+        mark = "*" if place in on_path else " "
+        yield f"{mark} {branch}{_node(tree, place)}{'  <- best' if best and place == best[-1] else ''}"
+        children = tree.children[place]
+        for child in reversed(children):
+            last = child == children[-1]
+            waiting.append((child, below + ("└─ " if last else "├─ "), below + ("   " if last else "│  ")))
+
+
+def _node(tree: Tree, place: int) -> str:
+    if place == ROOT:
+        return f"root  {_score(tree.root.score)}"
+    attempt = tree.attempts[place - 1]
+    status = "" if attempt.status == "ok" else f"  {attempt.status}"
+    hypothesis = f"  {short(attempt.hypothesis)}" if attempt.hypothesis else ""
+    return clean(f"{attempt.id}  {_score(attempt.score)}{status}{hypothesis}").replace("\n", " ")
+
+
+def _score(score: float | None) -> str:
+    return "-" if score is None else f"{score:.6g}"

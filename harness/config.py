@@ -1,0 +1,234 @@
+"""Settings: built-in values, one TOML file, `HARNESS_*` variables, flags; later ones win.
+
+Every value remembers where it came from, so that a wrong one is named by its file and line, variable or flag, and so that
+`harness config` can show it. The built-in values are those of the core's own records; no number stands here a second time.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from harness.errors import InputError
+from harness.evaluate import Effort
+from harness.score import Normalize, Weights
+from harness.tree import Frontier  # noqa: TC001 - pydantic reads the annotations
+from sandbox.api import Limits
+from sandbox.base import GuestLimits
+from sandbox.guest.wire import LONGEST_BATCH
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+FILE = Path("harness.toml")
+PREFIX = "HARNESS_"
+
+_LIMITS, _WEIGHTS, _GUEST, _EFFORT = Limits(), Weights(), GuestLimits(), Effort()
+_SEED_BITS = 32
+"""A seed also seeds the search, whose generator takes 32 bits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a setting must hold, in words for a message."""
+
+    words: str
+
+
+def _exact(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("a boolean is no number")  # noqa: TRY004 - pydantic turns ValueError alone into its own error
+    return value
+
+
+def _none(value: Any) -> Any:
+    return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+
+_Number = BeforeValidator(_exact)
+_Optional = BeforeValidator(_none)
+_Count = Annotated[int, _Number, Field(ge=0), Wish("a whole number of at least 0")]
+_Positive = Annotated[int, _Number, Field(ge=1), Wish("a whole number of at least 1")]
+_Finite = Annotated[float, _Number, Field(allow_inf_nan=False), Wish("a finite number")]
+_Seconds = Annotated[float, _Number, Field(gt=0, allow_inf_nan=False), Wish("a number of seconds above 0")]
+_Text = Annotated[str, Field(min_length=1), Wish("text that is not empty")]
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. The description of a field is its help."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
+
+    store: _Text = Field(
+        "sqlite:///.harness/harness.db", description="Where versions, trees and results are recorded: a database URL."
+    )
+    sandbox: Annotated[Literal["auto", "docker", "local"], Wish("auto, docker or local")] = Field(
+        "auto", description="What isolates policies."
+    )
+    runtime: Annotated[str | None, _Optional, Wish("the name of a Docker runtime, or none")] = Field(
+        None, description="Docker runtime for sandbox containers; none takes the engine's own."
+    )
+    image: Annotated[str | None, _Optional, Wish("the name of an image, or none")] = Field(
+        None, description="Docker image for sandbox containers; none takes the one that `harness sandbox build` makes."
+    )
+    beta1: _Finite = Field(_WEIGHTS.beta1, description="What each revealed attempt costs in the value.")
+    beta2: _Finite = Field(_WEIGHTS.beta2, description="What attempts per round add to the value.")
+    normalize: Annotated[Normalize, Wish("tree or none")] = Field(
+        _WEIGHTS.normalize, description="Quality as a share of each tree's span, or as the plain score."
+    )
+    max_batch: Annotated[int, _Number, Field(ge=0, le=LONGEST_BATCH), Wish(f"a whole number from 0 to {LONGEST_BATCH}")] = Field(
+        _LIMITS.max_batch, description="Most picks in one round."
+    )
+    max_rounds: _Count = Field(_LIMITS.max_rounds, description="Most rounds in one replay.")
+    max_attempts: Annotated[_Count | None, _Optional, Wish("a whole number of at least 0, or none")] = Field(
+        _LIMITS.max_attempts, description="Most revealed attempts in one replay; none is no limit."
+    )
+    frontier: Annotated[Frontier | None, _Optional, Wish("leaf, any or none")] = Field(
+        None, description="Which nodes may be picked; none takes each tree's own rule."
+    )
+    seed: Annotated[int, _Number, Field(ge=0, lt=2**_SEED_BITS), Wish(f"a whole number from 0 to {2**_SEED_BITS - 1}")] = Field(
+        0, description="Seed of policies and of the search for them."
+    )
+    holdout: Annotated[float, _Number, Field(ge=0, lt=1, allow_inf_nan=False), Wish("a share from 0 up to but not 1")] = Field(
+        0.25, description="Share of the trees that only judge the end of a run."
+    )
+    versions: _Positive = Field(20, description="Policy versions in one run, the incumbent included.")
+    repeats: _Count = Field(_EFFORT.repeats, description="Trees replayed a second time, to find policies that do not repeat.")
+    workers: _Count = Field(0, description="Containers side by side; 0 is one per core where there are many trees.")
+    load_cpu_s: _Seconds = Field(_GUEST.load_cpu_s, description="CPU seconds a policy may take to load.")
+    decision_cpu_s: _Seconds = Field(_GUEST.decision_cpu_s, description="CPU seconds a policy may take for one decision.")
+    replay_cpu_s: _Seconds = Field(_GUEST.replay_cpu_s, description="CPU seconds a policy may take for one replay.")
+    wall_factor: Annotated[float, _Number, Field(ge=1, allow_inf_nan=False), Wish("a number of at least 1")] = Field(
+        _GUEST.wall_factor, description="Wall seconds allowed for each CPU second allowed."
+    )
+    memory_mib: _Positive = Field(_GUEST.memory_bytes // 2**20, description="Memory a policy may use, in MiB.")
+    output_kib: _Count = Field(_GUEST.output_bytes // 2**10, description="Text a policy may print in one replay, in KiB.")
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Wish("debug, info, warning or error")] = Field(
+        "warning", description="Which log lines are written to standard error."
+    )
+    log_format: Annotated[Literal["console", "json"], Wish("console or json")] = Field(
+        "console", description="Log lines for people, or one JSON object a line."
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the signature is pydantic's
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Take values from `load` alone, which must know where each came from."""
+        return (init_settings,)
+
+
+FIELDS = tuple(Settings.model_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The settings that hold, and for each where it came from: `default`, `harness.toml:3`, `HARNESS_SEED`, `--seed`."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    file: Path | None
+
+
+def load(flags: Mapping[str, Any], file: Path | None = None) -> Loaded:
+    """Return the settings that hold.
+
+    `flags` are those given, by field. `file` of None takes `HARNESS_CONFIG`, else `harness.toml` where there is one.
+
+    Raises:
+        InputError: the file cannot be read, or a value is wrong; the message names where it stands and what was expected.
+    """
+    toml = _toml(file)
+    values: dict[str, Any] = {}
+    origins = dict.fromkeys(FIELDS, "default")
+    if toml is not None:
+        values |= toml.values
+        origins |= {name: toml.where(name) for name in toml.values}
+    variables = EnvSettingsSource(Settings)()
+    values |= variables
+    origins |= {name: variable(name) for name in variables}
+    values |= flags
+    origins |= {name: flag(name) for name in flags}
+    try:
+        return Loaded(Settings(**values), origins, None if toml is None else toml.path)
+    except ValidationError as error:
+        name = str(error.errors(include_url=False)[0]["loc"][0])
+        raise InputError(f"{origins[name]}: {name} is {values[name]!r}; expected {wish(name)}") from None
+
+
+def flag(name: str) -> str:
+    """Return the flag of a setting."""
+    return "--" + name.replace("_", "-")
+
+
+def variable(name: str) -> str:
+    """Return the environment variable of a setting."""
+    return PREFIX + name.upper()
+
+
+def wish(name: str) -> str:
+    """Return in words what a setting must hold."""
+    return next(part.words for part in Settings.model_fields[name].metadata if isinstance(part, Wish))
+
+
+def near(name: str, known: Iterable[str]) -> str:
+    """Return "; did you mean X?" where a known name is close, else nothing."""
+    close = get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def idle_variables() -> list[str]:
+    """Return a sentence for each `HARNESS_*` variable that is nearly the name of a setting, and so sets nothing."""
+    known = {variable(name) for name in (*FIELDS, "config")}
+    odd = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    return [f"{name} sets nothing{near(name, known)}" for name in odd if near(name, known)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Toml:
+    path: Path
+    text: str
+    values: Mapping[str, Any]
+
+    def where(self, name: str) -> str:
+        """Return file and line of a key; the file alone where the key is written in some unusual way."""
+        key = re.compile(rf"\s*[\"']?{re.escape(name)}[\"']?\s*=")
+        number = next((number for number, line in enumerate(self.text.splitlines(), start=1) if key.match(line)), None)
+        return str(self.path) if number is None else f"{self.path}:{number}"
+
+
+def _toml(given: Path | None) -> _Toml | None:
+    """Return the settings file: the one given, the one of `HARNESS_CONFIG`, or `harness.toml` where it is."""
+    named = os.environ.get(PREFIX + "CONFIG", "") if given is None else str(given)
+    path = Path(named or FILE)
+    if not named and not path.exists():
+        return None
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}; expected a readable settings file") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.start + 1} is not UTF-8; expected a TOML file") from error
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: not TOML: {error}; expected lines such as max_batch = 8") from error
+    toml = _Toml(path, text, values)
+    for name, value in values.items():
+        if name not in FIELDS:
+            hint = near(name, FIELDS) or f"; expected one of {', '.join(FIELDS)}"
+            raise InputError(f"{toml.where(name)}: {name} (value {value!r}) is no setting{hint}")
+    return toml

@@ -1,0 +1,233 @@
+"""Settings in, live objects out: the only place that names concrete classes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+from harness import score, treefile
+from harness.errors import InputError
+from harness.evaluate import Effort, Job, evaluate, gather
+from harness.policy import Origin
+from harness.tree import Tree
+from sandbox.api import Fault, FaultKind, Limits
+from sandbox.base import GuestLimits, SandboxError
+from sandbox.session import SOURCE_BYTES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from harness.config import Settings
+    from harness.policy import Candidate
+    from harness.propose.base import Proposer
+    from harness.score import Evaluation, Result
+    from harness.store import Store
+    from sandbox.base import Sandbox
+
+_TREES_PER_WORKER = 8
+"""Fewer replays than this do not repay the start of another container."""
+
+
+def judged_by(settings: Settings) -> score.Settings:
+    """Return everything beside policy and trees that fixes an evaluation."""
+    return score.Settings(
+        limits=Limits(settings.max_rounds, settings.max_batch, settings.max_attempts),
+        frontier=settings.frontier,
+        weights=score.Weights(settings.beta1, settings.beta2, settings.normalize),
+        seed=settings.seed,
+    )
+
+
+def guest_limits(settings: Settings) -> GuestLimits:
+    """Return what one replay's process may use."""
+    return GuestLimits(
+        load_cpu_s=settings.load_cpu_s,
+        decision_cpu_s=settings.decision_cpu_s,
+        replay_cpu_s=settings.replay_cpu_s,
+        wall_factor=settings.wall_factor,
+        memory_bytes=settings.memory_mib * 2**20,
+        output_bytes=settings.output_kib * 2**10,
+    )
+
+
+def effort(settings: Settings, trees: int, *, stop_at_fault: bool = False) -> Effort:
+    """Return how an evaluation over so many trees is carried out."""
+    cores = len(os.sched_getaffinity(0))
+    workers = settings.workers or max(1, min(cores, trees // _TREES_PER_WORKER))
+    return Effort(guest_limits(settings), settings.repeats, workers, stop_at_fault)
+
+
+@contextmanager
+def sandbox(settings: Settings, origin: Origin, tell: Callable[[str], None]) -> Iterator[Sandbox]:
+    """Open the sandbox that the settings ask for, its image built where that is missing, and close it at the end.
+
+    `auto` takes Docker when an engine answers, and processes of this machine for code of our own templates alone: never a
+    silent step down.
+
+    Raises:
+        SandboxError: it is out of reach; the message names what helps.
+    """
+    opened = _local(tell) if _is_local(settings, origin, tell) else _docker(settings, tell)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def _is_local(settings: Settings, origin: Origin, tell: Callable[[str], None]) -> bool:
+    if settings.sandbox != "auto":
+        return settings.sandbox == "local"
+    from sandbox.engine import engine_trouble  # noqa: PLC0415 - the Docker SDK is imported by those who use it
+
+    trouble = engine_trouble()
+    if trouble is None:
+        return False
+    if origin is not Origin.TEMPLATE:
+        raise SandboxError(
+            f"{trouble.split(';')[0]}, and a policy that is not from our own templates is not run without one unasked; "
+            "start a Docker engine, or say --sandbox local to run it isolated by the kernel alone"
+        )
+    tell(f"{trouble.split(';')[0]}; policies from our own templates run in the local sandbox")
+    return True
+
+
+def _local(tell: Callable[[str], None]) -> Sandbox:
+    from sandbox.local import LocalSandbox  # noqa: PLC0415 - see sandbox.engine
+
+    opened = LocalSandbox()
+    tell(
+        "the local sandbox does not isolate everything:\n" + "\n".join(f"  - {open_}" for open_ in opened.describe().leaves_open)
+    )
+    return opened
+
+
+def _docker(settings: Settings, tell: Callable[[str], None]) -> Sandbox:
+    from sandbox import image  # noqa: PLC0415 - see sandbox.engine
+    from sandbox.docker import DockerSandbox  # noqa: PLC0415
+
+    if settings.image is None and image.image_status() is image.ImageStatus.MISSING:
+        tell("the sandbox image is not built yet; building it once, which takes a minute")
+        image.build(log=tell)
+    return DockerSandbox(image=settings.image, runtime=settings.runtime)
+
+
+def open_store(settings: Settings, *, create: bool = False) -> Store:
+    """Open the store.
+
+    Raises:
+        InputError: it is not there yet and is not to be made.
+        StoreError: it cannot be used.
+    """
+    file = sqlite_file(settings.store)
+    if not create and file is not None and not file.exists():
+        raise InputError(f"{file}: there is no store yet; `harness evolve` makes one, --store names another")
+    from harness.store import Store  # noqa: PLC0415 - half a second of import, paid by those who use a store
+
+    return Store.open(settings.store if "://" in settings.store else f"sqlite:///{settings.store}")
+
+
+def sqlite_file(url: str) -> Path | None:
+    """Return the file of an SQLite store, None for a database server. A plain path is one as well."""
+    if "://" not in url:
+        return Path(url)
+    return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
+
+
+def proposer(seed: int) -> Proposer:
+    """Return who writes the next versions."""
+    from harness.propose import templates  # noqa: PLC0415 - as for the store
+    from harness.propose.search import TemplateSearch  # noqa: PLC0415
+
+    return TemplateSearch(templates.load(), seed)
+
+
+def refusal(source: str, *, checked: bool = True) -> Fault | None:
+    """Return why this source is not run at all, None where it may be. Size and encoding are looked at in any case."""
+    try:
+        size = len(source.encode())
+    except UnicodeEncodeError as error:
+        line = source.count("\n", 0, error.start) + 1
+        return Fault(FaultKind.REFUSED_AT_CHECK, f"line {line}: the source is not UTF-8; save the file as UTF-8")
+    if size > SOURCE_BYTES:
+        figures = {"source_bytes": float(size), "limit_source_bytes": float(SOURCE_BYTES)}
+        return Fault(FaultKind.REFUSED_AT_CHECK, f"the source has {size} bytes; the limit is {SOURCE_BYTES}", figures=figures)
+    if not checked:
+        return None
+    from harness import check  # noqa: PLC0415 - as for the store
+
+    return check.refusal(check.check(source))
+
+
+class TreeFiles(Sequence[Tree]):
+    """Trees of files, read when they are asked for: memory holds one for each worker, not the set."""
+
+    def __init__(self, files: Sequence[Path]) -> None:
+        self._files = files
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+    @overload
+    def __getitem__(self, place: int) -> Tree: ...
+    @overload
+    def __getitem__(self, place: slice) -> TreeFiles: ...
+    def __getitem__(self, place: int | slice) -> Tree | TreeFiles:
+        if isinstance(place, slice):
+            return TreeFiles(self._files[place])
+        return treefile.read(self._files[place])
+
+
+class StoredTrees(Sequence[Tree]):
+    """Trees of a store by digest, read when they are asked for."""
+
+    def __init__(self, store: Store, digests: Sequence[str]) -> None:
+        self._store = store
+        self._digests = digests
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    @overload
+    def __getitem__(self, place: int) -> Tree: ...
+    @overload
+    def __getitem__(self, place: slice) -> StoredTrees: ...
+    def __getitem__(self, place: int | slice) -> Tree | StoredTrees:
+        if isinstance(place, slice):
+            return StoredTrees(self._store, self._digests[place])
+        return self._store.tree(self._digests[place])
+
+
+class SandboxJudge:
+    """Judges candidates over trees of the store. `begin` is told the trees of each evaluation, `step` of each replay's end."""
+
+    def __init__(
+        self,
+        store: Store,
+        sandbox: Sandbox,
+        settings: Settings,
+        *,
+        judged_by: score.Settings,
+        begin: Callable[[Sequence[str]], None],
+        step: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._sandbox = sandbox
+        self._settings = settings
+        self._judged_by = judged_by
+        self._begin = begin
+        self._step = step
+
+    def __call__(self, candidate: Candidate, trees: Sequence[str]) -> Evaluation:
+        """Return the evaluation; it ends with the first fault."""
+        self._begin(trees)
+        how = effort(self._settings, len(trees), stop_at_fault=True)
+        job = Job(candidate.source, self._judged_by, how, candidate.params, refusal(candidate.source))
+        return gather(job, self._sandbox, self._watched(job, trees))
+
+    def _watched(self, job: Job, trees: Sequence[str]) -> Iterator[Result]:
+        for result in evaluate(job, StoredTrees(self._store, trees), self._sandbox):
+            self._step()
+            yield result
