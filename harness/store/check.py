@@ -25,7 +25,7 @@ def problems(database: Database) -> list[str]:
     found: list[str] = []
     for look in (_structure, _tables, _guards, _numbers, _versions, _trees, _evaluations):
         found += _looked(database, look)
-    return found
+    return list(dict.fromkeys(found))  # damage is met by several looks, and said once
 
 
 def _looked(database: Database, look: Callable[[Connection], Iterator[str]]) -> list[str]:
@@ -58,7 +58,10 @@ def _tables(connection: Connection) -> Iterator[str]:
 def _guards(connection: Connection) -> Iterator[str]:
     catalogue = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
     if connection.dialect.name != "sqlite":
-        catalogue = "SELECT tgname FROM pg_trigger WHERE tgenabled = 'O'"
+        catalogue = (
+            "SELECT tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
+            "WHERE tgenabled = 'O' AND relnamespace = CAST(current_schema() AS regnamespace)"
+        )
     guards = set(connection.execute(text(catalogue)).scalars())
     for table in tables.APPEND_ONLY:
         for change in ("update", "delete"):
