@@ -225,9 +225,8 @@ def _worst(tree: Tree) -> float:
     return min(score for score in tree.scores[1:] if score is not None)
 
 
-def main() -> None:
+def print_all(folder: Path) -> None:
     """Print all tables for the trees of a folder."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "trees"
     tasks: dict[str, list[Tree]] = {}
     for path in sorted(folder.rglob("*.jsonl")):
         tree = treefile.read(path)
@@ -242,4 +241,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    print_all(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent / "trees")

@@ -12,12 +12,16 @@ import os
 import sys
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 # Before numpy is loaded, whatever the caller's environment says: more threads would add up floats in another order.
 for _library in ("OPENBLAS", "OMP", "MKL", "BLIS", "VECLIB_MAXIMUM", "NUMEXPR"):
     os.environ[f"{_library}_NUM_THREADS"] = "1"
 
 from search.recording import TASK_NAMES, Order, record, shape_of, write  # noqa: E402 - threads are set first
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 USAGE_ERROR = 2
 
@@ -41,10 +45,16 @@ def main() -> int:
     if there and not given.force:
         print(f"{there[0]}: is there already ({len(there)} such); choose another --out or say --force", file=sys.stderr)
         return USAGE_ERROR
+    try:
+        for folder in {path.parent for path in paths.values()}:
+            folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}; --out must name a folder that can be written", file=sys.stderr)
+        return USAGE_ERROR
     with ProcessPoolExecutor(given.workers) as pool:
         searches = {pool.submit(_record_to, order, paths[order]): order for order in orders}
         for search in as_completed(searches):
-            print(f"{paths[searches[search]]}: {search.result()} attempts")
+            print(f"{paths[searches[search]]}: {search.result()} attempts", flush=True)
     return 0
 
 
@@ -54,7 +64,7 @@ def _record_to(order: Order, path: Path) -> int:
     return len(rows) - 1
 
 
-def _at_least(least: int) -> type[int]:
+def _at_least(least: int) -> Callable[[str], int]:
     """Return a type for argparse: a whole number that is not below `least`."""
 
     def number(text: str) -> int:
@@ -62,7 +72,7 @@ def _at_least(least: int) -> type[int]:
             raise argparse.ArgumentTypeError(f"{value} is below {least}")
         return value
 
-    return number  # type: ignore[return-value]  # argparse takes any callable
+    return number
 
 
 if __name__ == "__main__":

@@ -123,7 +123,6 @@ def _header(order: Order, task: Task, shape: Shape) -> dict[str, Any]:
 
 def write(rows: list[dict[str, Any]], path: Path) -> None:
     """Write a tree file as a whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with unfinished.open("w", encoding="utf-8") as file:
