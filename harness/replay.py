@@ -95,7 +95,8 @@ class Replay:
         broken = revealed.broken_rule(picks)
         if broken is not None:
             rule, node = broken
-            message = _BROKEN[rule].format(node=node, last=len(revealed) - 1)
+            shown = node if abs(node) < _LONGEST else f"of {node.bit_length()} bits"
+            message = _BROKEN[rule].format(node=shown, last=len(revealed) - 1)
             raise PolicyFault(Fault(FaultKind.BAD_ANSWER, message, rule=rule))
         places = revealed.places
         picked = tuple([places[node] for node in picks])
@@ -121,6 +122,7 @@ _BROKEN = {
     Rule.NOT_SELECTABLE: "node {node} has been continued; on the leaf frontier only the root and leaves may be picked",
     Rule.DUPLICATE_PICK: "leaf {node} stands twice in one batch; on the leaf frontier only the root may",
 }
+_LONGEST = 2**64  # Python refuses to write out integers of thousands of digits
 _BEFORE_ROUNDS = frozenset({FaultKind.REFUSED_AT_CHECK, FaultKind.LOAD_FAULT})
 
 

@@ -163,4 +163,8 @@ def _climb(trajectory: Trajectory, tree: Tree, floor: float) -> _Climb:
 def _quality(best: float, floor: float, top: float, normalize: Normalize) -> float:
     if normalize is Normalize.NONE:
         return best
-    return 1.0 if top == floor else (best - floor) / (top - floor)
+    if top == floor:
+        return 1.0
+    if math.isinf(top - floor):  # scores at both ends of the range: halved, their span is a float
+        best, floor, top = best / 2, floor / 2, top / 2
+    return (best - floor) / (top - floor)

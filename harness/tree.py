@@ -109,10 +109,10 @@ class Tree:
     @cached_property
     def scores(self) -> tuple[float | None, ...]:
         """Return every node's score by place, larger is better; None where it failed or was not scored."""
-        raw = [self.root.score, *(attempt.score for attempt in self.attempts)]
-        if self.direction is Direction.MIN:
-            raw = [None if score is None else 0.0 - score for score in raw]
-        return tuple(raw)
+        raw = (self.root.score, *(attempt.score for attempt in self.attempts))
+        sense = 1.0 if self.direction is Direction.MAX else -1.0
+        # Adding 0.0 takes the sign off a zero.
+        return tuple([None if score is None else sense * score + 0.0 for score in raw])
 
     @cached_property
     def outcomes(self) -> tuple[Outcome, ...]:
