@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from alembic.autogenerate import compare_metadata
-from alembic.migration import MigrationContext
 from sqlalchemy import func, literal, select, text
 
 from harness.errors import HarnessError
 from harness.policy import digest_of
 from harness.store import rows, tables
+from harness.store.upgrade import differences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 def problems(database: Database) -> list[str]:
     """Return what is broken in a database."""
     found: list[str] = []
-    for look in (_structure, _tables, _guards, _numbers, _versions, _trees, _evaluations):
+    for look in (_structure, differences, _guards, _numbers, _versions, _trees, _evaluations):
         found += _looked(database, look)
     return list(dict.fromkeys(found))  # damage is met by several looks, and said once
 
@@ -47,12 +46,6 @@ def _structure(connection: Connection) -> Iterator[str]:
             yield f"the file is damaged: {said}"
     for table, row, target, _ in connection.exec_driver_sql("PRAGMA foreign_key_check"):
         yield f"row {row} of {table} refers to something that is not in {target}"
-
-
-def _tables(connection: Connection) -> Iterator[str]:
-    context = MigrationContext.configure(connection, opts={"version_table": tables.VERSION_TABLE})
-    for difference in compare_metadata(context, tables.METADATA):
-        yield f"the tables differ from those of this version: {difference}"
 
 
 def _guards(connection: Connection) -> Iterator[str]:

@@ -18,7 +18,6 @@ from sqlalchemy import func, insert, select, update
 from harness.errors import InputError, StaleError, StoreError
 from harness.policy import Event, EventKind, Version
 from harness.store import rows, tables
-from harness.store.check import problems
 from harness.store.database import Database
 from harness.store.migrate import migrate
 from harness.store.records import Run, RunPlan, RunState, TreeRow
@@ -84,6 +83,8 @@ class Store:
 
     def check(self) -> list[str]:
         """Return what is broken, a sentence each; empty when all is well. Reads everything."""
+        from harness.store.check import problems  # noqa: PLC0415 - it imports Alembic, which takes longer than most commands
+
         return problems(self._database)
 
     # Trees

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 VERSION_TABLE = "harness_schema"
 """Where Alembic notes the migration that was applied last: a name of our own tells our databases from others."""
 
+REVISION = "0001"
+"""The migration that makes these tables: the last one in `migrations/versions`."""
+
 APPEND_ONLY = ("versions", "proposals", "evaluations", "replays", "events")
 """Tables whose rows the database itself refuses to change or delete."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
@@ -356,6 +357,15 @@ def test_an_event_of_an_unknown_version_is_refused(store: Store) -> None:
         store.append([Event(EventKind.EVALUATED, 5, None, "")], 0)
 
     assert store.head() == 0
+
+
+def test_threads_may_share_a_store(store: Store) -> None:
+    """Pages read while a run writes."""
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(1, 21):
+            store.propose(None, candidate(str(number)), number - 1)
+            seen = list(pool.map(lambda _: (len(store.versions()), store.head()), range(4)))
+            assert seen == [(number, number)] * 4
 
 
 # The database's own guards

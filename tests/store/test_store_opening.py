@@ -14,7 +14,6 @@ from store_records import PASSWORD, candidate
 
 from harness.errors import StoreError
 from harness.store import Store
-from harness.store.migrate import configuration
 from harness.store.tables import VERSION_TABLE
 
 if TYPE_CHECKING:
@@ -160,8 +159,14 @@ def test_a_writer_that_is_held_up_says_by_what(tmp_path: Path) -> None:
             other.propose(None, candidate("x"), 0)
 
 
-def test_migrations_are_found_wherever_they_are_installed() -> None:
-    assert configuration().get_main_option("script_location", "").endswith("harness/store/migrations")
+def test_a_store_that_is_up_to_date_opens_without_alembic(tmp_path: Path) -> None:
+    """Its import takes longer than most commands do."""
+    url = f"sqlite:///{tmp_path}/h.db"
+    Store.open(url).close()
+    code = f"import sys; from harness.store import Store; Store.open({url!r}); print('alembic' in sys.modules)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert ended.stdout == "False\n"
 
 
 def test_the_core_does_not_import_the_database() -> None:
