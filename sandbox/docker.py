@@ -198,6 +198,7 @@ class _Container:
         self._client = client
         self._living = living
         self._id = ""
+        self.pid = 0
         self.control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         living.add(self)
         try:
@@ -231,6 +232,7 @@ class _Container:
         self.control = connection
         peer = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[0]
         first = self._state()["Pid"]
+        self.pid = first
         if peer != first:
             raise SandboxError(f"process {peer} answered in place of the sandbox's runner, which is process {first}")
 

@@ -112,6 +112,7 @@ class _LocalRunner:
             raise SandboxError(f"the local sandbox cannot start {sys.executable}: {error}") from error
         finally:
             theirs.close()
+        self.pid = self._process.pid
         try:
             self.greeting = greet(self.control)
         except BaseException:

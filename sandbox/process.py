@@ -35,9 +35,13 @@ class RunnerLostError(Exception):
 
 
 class Runner(Protocol):
-    """A started runner, as a backend hands it to a session. `control` has been greeted and has a timeout."""
+    """A started runner, as a backend hands it to a session.
+
+    `control` has been greeted and has a timeout; `pid` is its process as the host sees it.
+    """
 
     control: socket.socket
+    pid: int
 
     def close(self) -> None:
         """End the runner and everything in it. May be called again."""
@@ -128,6 +132,12 @@ class Process:
         """End the process, wait until nothing of it is left, and return what it used."""
         end = self._wait_for_end()
         return Usage(end.cpu_s, time.monotonic() - self._started_at, end.memory_bytes, self.output_bytes, self.decisions)
+
+    def abandon(self) -> Usage:
+        """Let go of a process whose runner is lost or about to be ended, and return what is known of it."""
+        self._channel.close()
+        wall_s = time.monotonic() - self._started_at
+        return Usage(self._cpu_s(), wall_s, 0, self.output_bytes, self.decisions)
 
     # Start and end, with the runner
 

@@ -50,7 +50,9 @@ class RunnerSession:
 
     def close(self) -> None:
         """Remove the runner and all that is in it. May be called again."""
-        self._replay = None
+        if self._replay is not None:
+            self._replay.abandon()
+            self._replay = None
         self.drop_runner()
 
     def __enter__(self) -> Self:
@@ -127,8 +129,17 @@ class SandboxedReplay:
     def finish(self) -> Usage:
         """End the process, wait until nothing of it is left, and return what it used. May be called again."""
         if self._usage is None:
-            self._usage = self._process.finish()
+            try:
+                self._usage = self._process.finish()
+            except RunnerLostError:  # what was decided stands
+                self._usage = self._process.abandon()
+                self._session.drop_runner()
         return self._usage
+
+    def abandon(self) -> None:
+        """Let go of the process, which ends with its runner."""
+        if self._usage is None:
+            self._usage = self._process.abandon()
 
     @property
     def output(self) -> str:

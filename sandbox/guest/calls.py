@@ -23,8 +23,9 @@ NO_FILES = (
     "readlinkat", "getdents64", "getcwd", "chdir",
 )  # fmt: skip
 
-# EAGAIN is what a process limit answers, so that Python names it: BlockingIOError, "can't start new thread".
-NO_PROCESSES = ("fork", "vfork", "clone")
+# A thread meets a limit, EAGAIN, and Python says "can't start new thread"; a process is nothing that a policy has any
+# business with, limit or not: EPERM, as everything below that has no line here.
+NO_THREADS = ("clone",)
 
 # Answer 0: the real ones count replays.
 NO_IDENTITY = ("getpid", "getppid", "gettid")

@@ -27,7 +27,7 @@ from sandbox.guest import kernel, wire
 from sandbox.guest.sink import Sink
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
 _CHANNEL = 3
 _FILE = "policy.py"
@@ -131,7 +131,7 @@ class _Child:
             for start in range(0, len(code), wire.CHUNK_BYTES):
                 os.write(_CHANNEL, code[start : start + wire.CHUNK_BYTES])
         except BaseException as error:
-            self._fault(FaultKind.LOAD_FAULT, _description(error), "")
+            self._fault(FaultKind.LOAD_FAULT, _message(error), _description(error))
         os._exit(0)
 
     def _answer(self, decide: Callable[[View], Any], view: View, max_batch: int) -> NoReturn:
@@ -157,13 +157,13 @@ class _Child:
             kind = FaultKind.OUT_OF_MEMORY
         elif isinstance(error, BlockingIOError) or (type(error) is RuntimeError and error.args == ("can't start new thread",)):
             kind = FaultKind.PROCESS_LIMIT
-        description = _description(error)
-        self._fault(kind, description, _policy_frames(error) + description)
+        self._fault(kind, _message(error), _policy_frames(error) + _description(error))
 
     def _flooded(self) -> NoReturn:
         # From inside print, since a policy that catches everything would go on printing.
         message = f"printed {self._sink.total} bytes; the limit is {self._output_bytes}"
-        self._fault(FaultKind.OUTPUT_FLOOD, message, "".join(traceback.format_list(_own(traceback.walk_stack(None))[::-1])))
+        stack = traceback.StackSummary.extract(traceback.walk_stack(None))
+        self._fault(FaultKind.OUTPUT_FLOOD, message, _own(reversed(stack)))
 
     def _fault(self, kind: FaultKind, message: str, trace: str) -> NoReturn:
         text = message.encode("utf-8", "replace")[: wire.MESSAGE_BYTES]
@@ -227,6 +227,13 @@ def _load(code: bytes, context: Context) -> Callable[[View], Any]:
     return decide
 
 
+def _message(error: BaseException) -> str:
+    with contextlib.suppress(BaseException):
+        if isinstance(error, SyntaxError):
+            return f"{type(error).__name__}: {error}"
+    return _description(error)
+
+
 def _description(error: BaseException) -> str:
     """Return the last lines of a traceback: the exception, and for a SyntaxError the line that it points at."""
     with contextlib.suppress(BaseException):
@@ -236,12 +243,12 @@ def _description(error: BaseException) -> str:
 
 def _policy_frames(error: BaseException) -> str:
     with contextlib.suppress(BaseException):
-        frames = _own(traceback.walk_tb(error.__traceback__))
-        if frames:
-            return "Traceback (most recent call last, the policy's own lines):\n" + "".join(traceback.format_list(frames))
+        return _own(traceback.TracebackException(type(error), error, error.__traceback__, compact=True).stack)
     return ""
 
 
-def _own(frames: Iterator[tuple[types.FrameType, int]]) -> list[traceback.FrameSummary]:
-    own = [(frame, line) for frame, line in frames if frame.f_code.co_filename == _FILE]
-    return list(traceback.StackSummary.extract(iter(own[-_FRAMES_SHOWN:])))
+def _own(frames: Iterable[traceback.FrameSummary]) -> str:
+    """Return the policy's own frames, as Python shows them."""
+    own = [frame for frame in frames if frame.filename == _FILE][-_FRAMES_SHOWN:]
+    heading = "Traceback (most recent call last, the policy's own lines):\n"
+    return heading + "".join(traceback.format_list(own)) if own else ""

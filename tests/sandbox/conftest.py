@@ -1,0 +1,50 @@
+"""The backends under test."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sandbox.docker import DockerSandbox
+from sandbox.engine import engine_trouble
+from sandbox.image import build
+from sandbox.local import LocalSandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sandbox.base import Sandbox
+
+BACKENDS = [pytest.param("docker", marks=pytest.mark.docker), "local"]
+
+
+@pytest.fixture(scope="session")
+def engine() -> None:
+    """Have a Docker engine with the sandbox's image, or skip; under HARNESS_REQUIRE_DOCKER=1 fail instead."""
+    trouble = engine_trouble()
+    if trouble is not None:
+        if os.environ.get("HARNESS_REQUIRE_DOCKER") == "1":
+            pytest.fail(trouble)
+        pytest.skip(trouble)
+    build()
+
+
+@pytest.fixture(scope="session")
+def sandboxes(request: pytest.FixtureRequest) -> Iterator[dict[str, Sandbox]]:
+    """Keep what `sandbox` has made, one of each backend."""
+    made: dict[str, Sandbox] = {}
+    yield made
+    for sandbox in made.values():
+        sandbox.close()
+
+
+@pytest.fixture(params=BACKENDS)
+def sandbox(request: pytest.FixtureRequest, sandboxes: dict[str, Sandbox]) -> Sandbox:
+    """Return one backend after the other."""
+    if request.param == "docker":
+        request.getfixturevalue("engine")
+    if request.param not in sandboxes:
+        sandboxes[request.param] = DockerSandbox() if request.param == "docker" else LocalSandbox()
+    return sandboxes[request.param]
