@@ -68,7 +68,7 @@ def write(tree: Tree, path: Path) -> None:
         InputError: the place cannot be written.
         TreeError: the tree holds what the format cannot express, such as an infinite score.
     """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
+    draft = path.parent / f".{secrets.token_hex(8)}.part"
     try:
         try:
             with draft.open("xb") as stream:
@@ -389,9 +389,10 @@ _COST = {"seconds": _NUMBER_OR_NULL, "tokens": _NUMBER_OR_NULL, "usd": _NUMBER_O
 
 
 def _check_fields(fields: Mapping[str, Any], wishes: Mapping[str, _Wish], prefix: str = "") -> None:
-    for name, wish in wishes.items():
-        if name in fields and not wish.met(fields[name]):
-            _refuse(f"{prefix}{name}", fields[name], wish)
+    for name, value in fields.items():
+        wish = wishes.get(name)
+        if wish is not None and not wish.met(value):
+            _refuse(f"{prefix}{name}", value, wish)
 
 
 def _refuse(field: str, value: Any, wish: _Wish) -> NoReturn:
@@ -429,12 +430,17 @@ def _check_node(fields: Mapping[str, Any]) -> None:
     if not fields.keys() >= _MEANING.keys():
         _require(fields, tuple(_MEANING), _MEANING)
     _check_fields(fields, _NODE)
-    _check_fields(fields.get("cost", {}), _COST, "cost.")
+    if "cost" in fields:
+        _check_fields(fields["cost"], _COST, "cost.")
     if fields["id"] == "root":
         raise _Bad("id is 'root', the word for the root wherever nodes are listed; give this node another id")
-    parents = fields.get("parents", ())
-    if fields["id"] in parents:
-        raise _Bad(f"parents names {shown(fields['id'])}, the node itself; expected other nodes")
+    if "parents" in fields:
+        _check_parents(fields["id"], fields["parents"])
+
+
+def _check_parents(node: str, parents: Sequence[str]) -> None:
+    if node in parents:
+        raise _Bad(f"parents names {shown(node)}, the node itself; expected other nodes")
     if len(set(parents)) < len(parents):
         raise _Bad(f"parents is {shown(parents)}; expected each id once")
 

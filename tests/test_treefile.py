@@ -326,10 +326,11 @@ print(attempts, re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_t
 """
 
 
+@pytest.mark.slow
 def test_reading_many_trees_costs_the_memory_of_one(tmp_path: Path) -> None:
     """Loading 200 copies one after the other peaks at most 1.3 times above the bare interpreter as loading one."""
     first, folder = tmp_path / "one.jsonl", tmp_path / "many"
-    first.write_text(text(HEADER, *(node(f"n{place}", feedback="x" * 20_000) for place in range(300))))
+    first.write_text(text(HEADER, *(node(f"n{place}", feedback="x" * 20_000) for place in range(150))))
     (bare := tmp_path / "bare.jsonl").write_text(text(HEADER))
     folder.mkdir()
     for place in range(200):
@@ -342,7 +343,7 @@ def test_reading_many_trees_costs_the_memory_of_one(tmp_path: Path) -> None:
 
     (_, base), (one, alone), (all_of_them, together) = peak(bare), peak(first), peak(folder)
     assert all_of_them == 200 * one
-    assert alone - base > 5_000
+    assert alone - base > 2_000
     assert together - base <= 1.3 * (alone - base)
 
 
@@ -397,6 +398,8 @@ def test_writing_where_nothing_can_be_written_says_so_and_leaves_nothing(tmp_pat
     (tmp_path / "taken.jsonl").mkdir()
     with pytest.raises(InputError, match=r"taken\.jsonl: is a directory"):
         treefile.write(tree("root>a"), tmp_path / "taken.jsonl")
+    with pytest.raises(InputError, match=r"expected a place where a tree file can be written"):
+        treefile.write(tree("root>a"), Path())
     assert [path.name for path in tmp_path.iterdir()] == ["taken.jsonl"]
 
 
@@ -413,6 +416,12 @@ try:
 except InputError as error:
     print(error)
 """
+
+
+def test_name_as_long_as_the_file_system_takes_can_be_written(tmp_path: Path) -> None:
+    file = tmp_path / ("t" * 249 + ".jsonl")
+    treefile.write(tree("root>a"), file)
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_disk_that_fills_up_leaves_the_old_file(tmp_path: Path) -> None:
