@@ -142,7 +142,7 @@ def _reason(error: OSError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def shown(value: object) -> str:
+def _shown(value: object) -> str:
     """Return a value as a message shows it: on one line and short."""
     return _REPR.repr(value)
 
@@ -188,7 +188,7 @@ def _object_of(raw: bytes) -> dict[str, Any]:
     if text.count("[") + text.count("{") > DEPTH or "\\ud" in text or "\\uD" in text:
         _visit(value)
     if type(value) is not dict:
-        raise _Bad(f"line holds {_kind(value)} {shown(value)}; expected a JSON object")
+        raise _Bad(f"line holds {_kind(value)} {_shown(value)}; expected a JSON object")
     return value
 
 
@@ -198,7 +198,7 @@ def _decoded(decoder: json.JSONDecoder, text: str) -> Any:
     except RecursionError:
         raise _Bad(f"JSON nests too deep; expected at most {DEPTH} levels") from None
     except json.JSONDecodeError as error:
-        near = shown(text[error.pos : error.pos + 60].rstrip())
+        near = _shown(text[error.pos : error.pos + 60].rstrip())
         if not text.endswith("\n") and text.lstrip().startswith("{"):
             told = f"line is cut: the file ends inside its JSON, {len(text)} characters in"
             raise _Bad(f"{told}; restore the file, or delete this line") from None
@@ -218,7 +218,7 @@ def _no_constant(literal: str) -> NoReturn:
 def _finite(literal: str) -> float:
     number = float(literal)
     if math.isinf(number):
-        raise _NotFinite(f"number {shown(literal)} is beyond the range of a float; expected a finite number or null")
+        raise _NotFinite(f"number {_shown(literal)} is beyond the range of a float; expected a finite number or null")
     return number
 
 
@@ -227,7 +227,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(made) < len(pairs):
         seen: set[str] = set()
         twice = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-        raise _Bad(f"field {shown(twice)} stands twice in one object; expected each once")
+        raise _Bad(f"field {_shown(twice)} stands twice in one object; expected each once")
     return made
 
 
@@ -242,7 +242,7 @@ def _visit(value: Any, field: str = "", depth: int = 0) -> None:  # noqa: C901 -
     if type(value) is dict:
         for key, item in value.items():
             if type(key) is not str:
-                raise _Bad(f"{_cut(field)} has the key {shown(key)}; expected strings as keys")
+                raise _Bad(f"{_cut(field)} has the key {_shown(key)}; expected strings as keys")
             _encodable(key, field or "the line")
             _visit(item, f"{field}.{key}" if field else key, depth + 1)
     elif type(value) is list:
@@ -254,7 +254,7 @@ def _visit(value: Any, field: str = "", depth: int = 0) -> None:  # noqa: C901 -
     elif type(value) is str:
         _encodable(value, field)
     elif value is not None and type(value) not in (bool, int):
-        raise _Bad(f"{_cut(field)} is {shown(value)}, which JSON cannot express")
+        raise _Bad(f"{_cut(field)} is {_shown(value)}, which JSON cannot express")
 
 
 def _encodable(text: str, field: str) -> None:
@@ -288,9 +288,9 @@ def _attempts(root_id: str | None, rest: Iterator[_Line]) -> Iterator[Attempt]:
         _check(line, _check_node)
         node, parent = line.fields["id"], line.fields["parent"]
         if node in places:
-            raise TreeError(f"{line.where}: id {shown(node)} is taken by {places[node]}; ids must be unique")
+            raise TreeError(f"{line.where}: id {_shown(node)} is taken by {places[node]}; ids must be unique")
         if node == root_id:
-            raise TreeError(f"{line.where}: id {shown(node)} is the root's, which stands in the header; leave this line out")
+            raise TreeError(f"{line.where}: id {_shown(node)} is the root's, which stands in the header; leave this line out")
         if parent is not None and parent not in places:
             raise TreeError(f"{line.where}: {_orphan(node, parent, root_id, rest)}")
         places[node] = line.where
@@ -300,9 +300,9 @@ def _attempts(root_id: str | None, rest: Iterator[_Line]) -> Iterator[Attempt]:
 def _orphan(node: str, parent: str, root_id: str | None, rest: Iterator[_Line]) -> str:
     """Say why a parent is not there: reads on, as far as the file allows, to tell a later parent from an unknown one."""
     if parent == node:
-        return f"node {shown(node)} is its own parent; expected an earlier node, or null for the root"
+        return f"node {_shown(node)} is its own parent; expected an earlier node, or null for the root"
     if parent == root_id:
-        return f"parent {shown(parent)} is the root, which nodes name as null; write null"
+        return f"parent {_shown(parent)} is the root, which nodes name as null; write null"
     later: dict[Any, Any] = {}
     try:
         for line in rest:
@@ -312,15 +312,17 @@ def _orphan(node: str, parent: str, root_id: str | None, rest: Iterator[_Line]) 
         pass  # the first thing wrong is what is told; what follows it only helps to tell it
     if parent not in later:
         root = "; null is the root" if parent in ("root", "", "0", "null", "None") else ""
-        return f"node {shown(node)} has the unknown parent {shown(parent)}; expected an earlier node, or null for the root{root}"
+        return (
+            f"node {_shown(node)} has the unknown parent {_shown(parent)}; expected an earlier node, or null for the root{root}"
+        )
     above: Any = later[parent]
     passed = {parent}
     while isinstance(above, str) and above not in passed:
         passed.add(above)
         if above == node:
-            return f"node {shown(node)} descends from itself through its parent {shown(parent)}; expected no cycle"
+            return f"node {_shown(node)} descends from itself through its parent {_shown(parent)}; expected no cycle"
         above = later.get(above)
-    return f"node {shown(node)} comes before its parent {shown(parent)}; put parents first"
+    return f"node {_shown(node)} comes before its parent {_shown(parent)}; put parents first"
 
 
 def _check(line: _Line, check: Callable[[Mapping[str, Any]], None]) -> None:
@@ -398,8 +400,8 @@ def _check_fields(fields: Mapping[str, Any], wishes: Mapping[str, _Wish], prefix
 def _refuse(field: str, value: Any, wish: _Wish) -> NoReturn:
     if wish is _NUMBERS and type(value) is dict:
         key = next(key for key, item in value.items() if not _is_number(item))
-        raise _Bad(f"{_cut(f'{field}.{key}')} is {shown(value[key])}; expected a number in the range of a float")
-    raise _Bad(f"{field} is {shown(value)}; expected {wish.words}")
+        raise _Bad(f"{_cut(f'{field}.{key}')} is {_shown(value[key])}; expected a number in the range of a float")
+    raise _Bad(f"{field} is {_shown(value)}; expected {wish.words}")
 
 
 def _require(fields: Mapping[str, Any], names: Sequence[str], meaning: Mapping[str, str]) -> None:
@@ -413,7 +415,7 @@ def _check_header(fields: Mapping[str, Any]) -> None:
     if "format" not in fields:
         raise _Bad(f"header is missing; expected a first line with the fields format ({FORMAT!r}) and name")
     if found != FORMAT:
-        raise _Bad(f"format is {shown(found)}; expected {FORMAT!r}")
+        raise _Bad(f"format is {_shown(found)}; expected {FORMAT!r}")
     _require(fields, ("name",), {"name": "expected what people call this tree"})
     _check_fields(fields, _HEADER)
     _check_fields(fields.get("root", {}), _ROOT, "root.")
@@ -440,9 +442,9 @@ def _check_node(fields: Mapping[str, Any]) -> None:
 
 def _check_parents(node: str, parents: Sequence[str]) -> None:
     if node in parents:
-        raise _Bad(f"parents names {shown(node)}, the node itself; expected other nodes")
+        raise _Bad(f"parents names {_shown(node)}, the node itself; expected other nodes")
     if len(set(parents)) < len(parents):
-        raise _Bad(f"parents is {shown(parents)}; expected each id once")
+        raise _Bad(f"parents is {_shown(parents)}; expected each id once")
 
 
 def _kind(value: Any) -> str:

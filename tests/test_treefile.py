@@ -485,3 +485,13 @@ def test_documentation_names_every_known_field() -> None:
     page = DOCS.read_text()
     for field in (*treefile._HEADER, *treefile._ROOT, *treefile._NODE, *treefile._COST):
         assert f"`{field}`" in page, field
+
+
+def test_documented_errors_are_the_ones_that_are_told(tmp_path: Path) -> None:
+    documented = set(re.findall(r"`(t7\.jsonl:? ?\d*: .*?)` \|", DOCS.read_text()))
+    contents = [content for content, _ in REFUSED.values()]
+    contents += [text(HEADER, node("a", score="1.0")), text(HEADER, '{"id": "a", "parent": null, "score": NaN}')]
+    contents += [text(HEADER) + " " * (treefile.LINE_BYTES + 1)]
+    told = {error_of(content, tmp_path) for content in contents}
+    assert len(documented) > 15
+    assert documented <= told

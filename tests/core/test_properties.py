@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.replay import InProcess, Replay, Stop, replay
@@ -18,7 +18,8 @@ from sandbox.api import FEEDBACK_CHARACTERS, HYPOTHESIS_CHARACTERS, Context, Lim
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ORDINARY = settings(deadline=None, max_examples=150)
+# A busy machine draws slowly, which says nothing about the code.
+ORDINARY = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 
 scores = st.none() | st.floats(-1e6, 1e6) | st.integers(-5, 5).map(float)
 limits = st.builds(
@@ -315,7 +316,7 @@ def test_text_past_the_limit_is_hidden_too(one: str, other: str) -> None:
 # What may be picked
 
 
-@settings(deadline=None, max_examples=60)
+@settings(ORDINARY, max_examples=60)
 @given(trees(8), scripts)
 def test_selectable_is_exactly_what_is_accepted_and_a_bad_batch_reveals_nothing(tree: Tree, script: list[list[int]]) -> None:
     given_limits = Limits(max_batch=5)
