@@ -80,8 +80,6 @@ def sandbox(settings: Settings, origin: Origin, tell: Callable[[str], None]) -> 
 def _is_local(settings: Settings, origin: Origin, tell: Callable[[str], None]) -> bool:
     if settings.sandbox != "auto":
         return settings.sandbox == "local"
-    from sandbox.engine import engine_trouble  # noqa: PLC0415 - the Docker SDK is imported by those who use it
-
     trouble = engine_trouble()
     if trouble is None:
         return False
@@ -95,7 +93,7 @@ def _is_local(settings: Settings, origin: Origin, tell: Callable[[str], None]) -
 
 
 def _local(tell: Callable[[str], None]) -> Sandbox:
-    from sandbox.local import LocalSandbox  # noqa: PLC0415 - see sandbox.engine
+    from sandbox.local import LocalSandbox  # noqa: PLC0415 - see engine_trouble
 
     opened = LocalSandbox()
     tell(
@@ -105,13 +103,41 @@ def _local(tell: Callable[[str], None]) -> Sandbox:
 
 
 def _docker(settings: Settings, tell: Callable[[str], None]) -> Sandbox:
-    from sandbox import image  # noqa: PLC0415 - see sandbox.engine
-    from sandbox.docker import DockerSandbox  # noqa: PLC0415
+    from sandbox.docker import DockerSandbox  # noqa: PLC0415 - see engine_trouble
 
-    if settings.image is None and image.image_status() is image.ImageStatus.MISSING:
+    if settings.image is None and not image_is_built():
         tell("the sandbox image is not built yet; building it once, which takes a minute")
-        image.build(log=tell)
+        build_image(None, tell)
     return DockerSandbox(image=settings.image, runtime=settings.runtime)
+
+
+def build_image(base: str | None, tell: Callable[[str], None]) -> str:
+    """Build the sandbox image, or find it built, and return its tag."""
+    from sandbox import image  # noqa: PLC0415 - see engine_trouble
+
+    image.build(base, tell)
+    return image.image_tag()
+
+
+def image_is_built() -> bool:
+    """Return whether the sandbox image of this version is there."""
+    from sandbox import image  # noqa: PLC0415 - see engine_trouble
+
+    return image.image_status() is image.ImageStatus.READY
+
+
+def engine_trouble() -> str | None:
+    """Return why no Docker engine can be used, None when one answers."""
+    from sandbox import engine  # noqa: PLC0415 - the Docker SDK is imported by those who use it
+
+    return engine.engine_trouble()
+
+
+def sweep() -> int:
+    """Remove the containers of dead harnesses and return how many that were."""
+    from sandbox import docker  # noqa: PLC0415 - see engine_trouble
+
+    return docker.sweep()
 
 
 def open_store(settings: Settings, *, create: bool = False) -> Store:

@@ -15,7 +15,7 @@ import typer
 from harness import __version__
 from harness.cli import options as of
 from harness.cli.output import note
-from harness.cli.spread import Spread
+from harness.cli.spread import Quick, Spread
 from harness.errors import HarnessError, InputError
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ BAD_INPUT, OUT_OF_REACH, BUG, INTERRUPTED = 2, 3, 70, 130
 
 app = typer.Typer(
     name="harness",
+    cls=Quick,
     help="Improve the scheduler policies of coding agents by replaying recorded searches.",
     no_args_is_help=True,
     add_completion=False,
@@ -34,8 +35,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-trees_app = typer.Typer(help="Look at recorded trees.", no_args_is_help=True, rich_markup_mode=None)
-sandbox_app = typer.Typer(help="Build, probe and clean up what isolates policies.", no_args_is_help=True, rich_markup_mode=None)
+trees_app = typer.Typer(cls=Quick, help="Look at recorded trees.", no_args_is_help=True, rich_markup_mode=None)
+sandbox_app = typer.Typer(
+    cls=Quick, help="Build, probe and clean up what isolates policies.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(trees_app, name="trees")
 app.add_typer(sandbox_app, name="sandbox")
 
@@ -267,14 +270,17 @@ def trees_show(
 @sandbox_app.command("build")
 def sandbox_build(
     context: typer.Context,
-    image: of.Image = None,
+    base: Annotated[
+        str | None, typer.Option("--base", metavar="IMAGE", help="Base image with Python 3.11 or later; default a pinned one.")
+    ] = None,
     config: of.Config = None,
     as_json: of.AsJson = False,
 ) -> None:
     """Build the image that policies run in; where no registry answers, its base is made from Debian packages."""
     from harness.cli.sandboxes import build
 
-    raise typer.Exit(build(_loaded(context).settings, as_json))
+    _loaded(context)
+    raise typer.Exit(build(base, as_json))
 
 
 @sandbox_app.command("check")
@@ -297,7 +303,8 @@ def sandbox_sweep(context: typer.Context, config: of.Config = None, as_json: of.
     """Remove containers that a killed harness left behind."""
     from harness.cli.sandboxes import sweep
 
-    raise typer.Exit(sweep(_loaded(context).settings, as_json))
+    _loaded(context)
+    raise typer.Exit(sweep(as_json))
 
 
 @app.command("doctor")

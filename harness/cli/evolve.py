@@ -33,12 +33,12 @@ EXAMPLES = Path("examples/trees")
 START = "parallel_refine"
 """The template that everything starts from: the usual hand-written scheduler."""
 
-_PLANNED = tuple(
-    ["seed", "versions", "holdout", "sandbox", "beta1", "beta2", "normalize", "max_batch", "max_rounds", "max_attempts", "frontier", "repeats", "runtime", "image"]
-)
+_EFFORT = ("repeats", "load_cpu_s", "decision_cpu_s", "replay_cpu_s", "wall_factor", "memory_mib", "output_kib")
+"""Settings beside the plan's own that fix what a run comes to; the plan keeps them as options."""
+_ENGINE = ("sandbox", "runtime", "image")
+_RULES = ("beta1", "beta2", "normalize", "max_batch", "max_rounds", "max_attempts", "frontier")
+_PLANNED = ("seed", "versions", "holdout", *_RULES, *_EFFORT, *_ENGINE)
 """Settings that a run keeps from its beginning to its end."""
-_EFFORT = tuple(["repeats", "load_cpu_s", "decision_cpu_s", "replay_cpu_s", "wall_factor", "memory_mib", "output_kib", "runtime", "image"])
-"""Settings beside the plan's own that fix a run's outcome; the plan keeps them as options."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,39 +60,53 @@ def evolve_command(request: Request, loaded: Loaded) -> int:
 def _begin(request: Request, loaded: Loaded) -> int:
     settings = loaded.settings
     files = _files(request, settings)
-    scored = _scored(files)
-    with wiring.open_store(settings, create=True) as store:
-        digests = scored or [row.digest for row in store.tree_rows() if row.best is not None]
-        sides = split_trees(dict.fromkeys(digests), settings.holdout)
-        if not sides[Split.DEVELOPMENT]:
-            raise InputError(
-                f"no tree is left to develop on: holdout {settings.holdout} holds out all {len(digests)}; "
-                "give more trees, or --holdout 0"
-            )
-        candidate = _incumbent(request, settings, store)
+    start = _start(request, loaded, _scored(files))
+    sides = split_trees(dict.fromkeys(start.trees), settings.holdout)
+    if not sides[Split.DEVELOPMENT]:
+        wish = "give more trees, or --holdout 0"
+        raise InputError(f"no tree is left to develop on: holdout {settings.holdout} holds out all {len(start.trees)}; {wish}")
+    # The store comes last: a command that cannot begin makes none.
+    with wiring.sandbox(settings, start.incumbent.origin, note) as sandbox, wiring.open_store(settings, create=True) as store:
+        store.add_trees(treefile.read(file) for file in files)
+        version = store.version_by_digest(start.incumbent.digest) or store.propose(None, start.incumbent, store.head())
+        plan = RunPlan(
+            settings.seed,
+            settings.versions,
+            wiring.judged_by(settings),
+            sandbox.name,
+            sides[Split.DEVELOPMENT],
+            sides[Split.HELD_OUT],
+            version.number,
+            {name: getattr(settings, name) for name in (*_EFFORT, *_ENGINE)},
+        )
+        run = store.begin_run(plan)
+        trees = f"{len(plan.development)} trees, {len(plan.held_out)} held out"
+        note(f"run {run.number}: {plan.versions} versions over {trees}, {sandbox.name} sandbox")
+        return _take(_Stage(run, settings, store, sandbox, _command(run, loaded)), request)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What a run starts from: a policy, and the digests of all trees."""
+
+    incumbent: Candidate
+    trees: Sequence[str]
+
+
+def _start(request: Request, loaded: Loaded, scored: Sequence[str]) -> _Start:
+    """Look at what there is and change nothing: trees given, else the store's; the policy named, else the store's incumbent."""
+    file = wiring.sqlite_file(loaded.settings.store)
+    if file is not None and not file.exists():
+        return _Start(_named(request.incumbent or START, loaded.settings), scored)
+    with wiring.open_store(loaded.settings) as store:
         waiting = store.unfinished_run()
         if waiting is not None:
-            note(
-                f"run {waiting.number} has not ended; `harness evolve --resume {waiting.number}` continues it. This begins another"
-            )
-        with wiring.sandbox(settings, candidate.origin, note) as sandbox:
-            store.add_trees(treefile.read(file) for file in files)
-            version = store.version_by_digest(candidate.digest) or store.propose(None, candidate, store.head())
-            options = {name: getattr(settings, name) for name in _EFFORT}
-            plan = RunPlan(
-                settings.seed,
-                settings.versions,
-                wiring.judged_by(settings),
-                sandbox.name,
-                sides[Split.DEVELOPMENT],
-                sides[Split.HELD_OUT],
-                version.number,
-                options,
-            )
-            run = store.begin_run(plan)
-            trees = f"{len(plan.development)} trees, {len(plan.held_out)} held out"
-            note(f"run {run.number}: {plan.versions} versions over {trees}, {sandbox.name} sandbox")
-            return _take(_Stage(run, settings, store, sandbox, _command(run, loaded)), request)
+            note(f"run {waiting.number} has not ended, {_command(waiting, loaded)} continues it; this begins another one")
+        trees = scored or [row.digest for row in store.tree_rows() if row.best is not None]
+        incumbent = None if request.incumbent else store.incumbent()
+        if incumbent is not None:
+            return _Start(incumbent.candidate, trees)
+    return _Start(_named(request.incumbent or START, loaded.settings), trees)
 
 
 def _resume(request: Request, loaded: Loaded) -> int:
@@ -155,17 +169,10 @@ def _scored(files: Sequence[Path]) -> list[str]:
     return digests
 
 
-def _incumbent(request: Request, settings: Settings, store: Store) -> Candidate:
-    """Return the policy to start from: the one named, the store's incumbent, or the template everything starts from."""
-    named = request.incumbent
-    if named is None:
-        version = store.incumbent()
-        return version.candidate if version is not None else _rendered(START)
+def _named(named: str, settings: Settings) -> Candidate:
+    """Return the policy of a template, a version or a file."""
     if named in {template.name for template in templates.load()}:
         return _rendered(named)
-    number = policies.version_number(named)
-    if number is not None:
-        return store.version(number).candidate
     candidate = policies.policy(named, settings).candidate
     refused = wiring.refusal(candidate.source, checked=False)
     if refused is not None:

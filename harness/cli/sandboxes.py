@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
-
 from harness import wiring
 from harness.cli.output import note, say, say_json
-from harness.policy import Origin
-
-if TYPE_CHECKING:
-    from harness.config import Settings
 
 
 def build(base: str | None, as_json: bool) -> int:
     """Build the sandbox image."""
-    built = wiring.build_image(base, note)
+    tag = wiring.build_image(base, note)
     if as_json:
-        say_json({"image": built.image, "tag": built.tag})
+        say_json({"image": tag})
     else:
-        say(f"{built.tag} is ready ({built.image})")
+        say(f"{tag} is ready")
     return 0
 
 

@@ -1,10 +1,10 @@
-"""Options that take several values after one flag (`--trees a b`) and options whose value may be left out (`--resume`)."""
+"""What typer does not do by itself: several values after one flag (`--trees a b`), a value left out (`--resume`), quick help."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,3 +49,14 @@ class Spread(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments with one value to each option."""
         return super().parse_args(ctx, list(spread(args)))
+
+
+class Quick(TyperGroup):
+    """A group of commands whose own `--help`, where it is not asked for, does not make typer import pydantic."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        """Return the help option with a default that needs no validation."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option

@@ -1,0 +1,143 @@
+"""`harness doctor`: look at everything the harness needs, change nothing, and name the command that helps."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from harness import __version__, config, wiring
+from harness.cli.output import note, say, say_json, table
+from harness.errors import HarnessError
+from harness.policy import Origin
+from harness.propose import templates
+from sandbox.base import SandboxError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from harness.config import Loaded, Settings
+
+OUT_OF_REACH = 3
+_PYTHON = (3, 11)
+
+
+class State(StrEnum):
+    """How something stands."""
+
+    GOOD = "good"
+    NOTE = "note"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at; `helps` is a command or a sentence, empty where nothing is wrong."""
+
+    name: str
+    state: State
+    words: str
+    helps: str = ""
+
+
+def doctor(loaded: Loaded, as_json: bool) -> int:
+    """Print the findings; the exit code is 3 when something needed is missing."""
+    findings = list(_findings(loaded))
+    missing = any(finding.state is State.MISSING for finding in findings)
+    if as_json:
+        say_json({"healthy": not missing, "findings": [asdict(finding) for finding in findings]})
+    else:
+        rows = [[finding.name, finding.state, finding.words] for finding in findings]
+        say(table(("what", "state", "found"), rows, left=("what", "state", "found")))
+        for finding in findings:
+            if finding.helps:
+                say(f"\n{finding.name}: {finding.helps}")
+    return OUT_OF_REACH if missing else 0
+
+
+def _findings(loaded: Loaded) -> Iterator[Finding]:
+    yield Finding("harness", State.GOOD, __version__)
+    yield _python()
+    yield from _settings(loaded)
+    yield _templates()
+    yield from _engine(loaded.settings)
+    yield _sandbox(loaded.settings)
+    yield _store(loaded.settings)
+
+
+def _python() -> Finding:
+    words = f"{platform.python_version()} on {platform.platform(terse=True)}, {len(os.sched_getaffinity(0))} cores"
+    if sys.version_info < _PYTHON:
+        return Finding("python", State.MISSING, words, f"install Python {'.'.join(map(str, _PYTHON))} or later")
+    return Finding("python", State.GOOD, words)
+
+
+def _settings(loaded: Loaded) -> Iterator[Finding]:
+    changed = sum(origin != "default" for origin in loaded.origins.values())
+    file = "no file" if loaded.file is None else str(loaded.file)
+    yield Finding("settings", State.GOOD, f"{file}; {changed} of {len(config.FIELDS)} are not the default")
+    for sentence in config.idle_variables():
+        yield Finding("settings", State.NOTE, sentence, "`harness config` shows every setting and where it comes from")
+
+
+def _templates() -> Finding:
+    found = templates.load()
+    return Finding("templates", State.GOOD, f"{len(found)}: {', '.join(template.name for template in found)}")
+
+
+def _engine(settings: Settings) -> Iterator[Finding]:
+    trouble = wiring.engine_trouble()
+    if trouble is not None:
+        needed = settings.sandbox == "docker"
+        helps = "start a Docker engine; without one, `--sandbox local` isolates by the kernel alone"
+        yield Finding("engine", State.MISSING if needed else State.NOTE, trouble, helps)
+        return
+    yield Finding("engine", State.GOOD, "a Docker engine answers")
+    if settings.image is not None:
+        yield Finding("image", State.GOOD, f"{settings.image}, as set")
+    elif wiring.image_is_built():
+        yield Finding("image", State.GOOD, "built")
+    else:
+        yield Finding("image", State.NOTE, "not built yet; the first command that needs it does", "`harness sandbox build`")
+
+
+def _sandbox(settings: Settings) -> Finding:
+    try:
+        with wiring.sandbox(settings, Origin.TEMPLATE, note) as opened:
+            isolation = opened.describe()
+    except SandboxError as error:
+        return Finding("sandbox", State.MISSING, str(error), "`harness sandbox check` says more")
+    words = f"{isolation.backend} runs policies on Python {isolation.python}"
+    return Finding("sandbox", State.GOOD, words)
+
+
+def _store(settings: Settings) -> Finding:
+    file = wiring.sqlite_file(settings.store)
+    if file is not None and not file.exists():
+        folder = _existing(file.absolute().parent)
+        if os.access(folder, os.W_OK):
+            return Finding("store", State.GOOD, f"none yet at {file}; `harness evolve` makes it")
+        return Finding(
+            "store", State.MISSING, f"none at {file}, and {folder} cannot be written", "name another place with --store"
+        )
+    try:
+        with wiring.open_store(settings) as store:
+            broken, name = store.check(), store.name
+            versions, trees = len(store.versions()), len(store.tree_rows())
+    except HarnessError as error:
+        return Finding("store", State.MISSING, str(error), "name another store with --store, or mend this one")
+    if broken:
+        return Finding(
+            "store", State.MISSING, f"{len(broken)} things are broken: {broken[0]}", "\n  ".join(["all of them:", *broken])
+        )
+    return Finding("store", State.GOOD, f"{name}: {versions} versions, {trees} trees, all whole")
+
+
+def _existing(folder: Path) -> Path:
+    while not folder.exists():
+        folder = folder.parent
+    return folder
