@@ -10,7 +10,7 @@ import ast
 import re
 import unicodedata
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -174,7 +174,8 @@ def check(source: str) -> tuple[Finding, ...]:
     except (RecursionError, MemoryError, ValueError):
         return _listed([*text, Finding(1, 1, "code nests too deep for Python's parser; split it up", CheckRule.TOO_DEEP)])
     nodes = list(ast.walk(tree))
-    return _listed([*text, *_policy_class(tree, nodes), *_imports(nodes), *_reaching_out(nodes)])
+    code = [*_policy_class(tree, nodes), *_imports(nodes), *_reaching_out(nodes)]
+    return _listed([*text, *_in_characters(source, code)])
 
 
 def refusal(findings: Sequence[Finding]) -> Fault | None:
@@ -453,6 +454,17 @@ def _no_import(module: str) -> str:
     top = module.partition(".")[0]
     known = f"import {top} itself" if top in ALLOWED_MODULES else "use modules that compute, such as math, random and heapq"
     return f"module {module} is not for policies; {_INSTEAD.get(top, known)}"
+
+
+def _in_characters(source: str, findings: list[Finding]) -> list[Finding]:
+    """Count columns in characters, as people do; Python's parser counts bytes."""
+    if source.isascii() or not findings:
+        return findings
+    lines = [line.encode() for line in re.split(r"\r\n|\r|\n", source)]
+    return [
+        replace(finding, column=len(lines[finding.line - 1][: finding.column - 1].decode(errors="ignore")) + 1)
+        for finding in findings
+    ]
 
 
 def _finding(node: ast.expr | ast.stmt, message: str, rule: CheckRule) -> Finding:
