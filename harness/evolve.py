@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
+from harness.errors import InputError
 from harness.policy import Event, EventKind
 from harness.propose.base import Brief, Judged
+from harness.store.records import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -85,6 +87,7 @@ def evolve(run: Run, store: Store, proposer: Proposer, judge: Judge) -> Iterator
     """
     history: list[Judged] = []
     best: Judged | None = None
+    head = store.head(run)
     waiting = _recorded(run, store)
     for position in range(1, run.plan.versions + 1):
         version, evaluation = next(waiting, (None, None))
@@ -92,7 +95,8 @@ def evolve(run: Run, store: Store, proposer: Proposer, judge: Judge) -> Iterator
             candidate = _next_candidate(run, store, proposer, history, best)
             if candidate is None:
                 break
-            version = store.propose(run, candidate, store.head())
+            version = store.propose(run, candidate, head)
+            head += 1
         resumed = evaluation is not None
         if evaluation is None:
             evaluation = judge(version.candidate, run.plan.development)
@@ -100,14 +104,16 @@ def evolve(run: Run, store: Store, proposer: Proposer, judge: Judge) -> Iterator
         outcome = _outcome(judged, best)
         if not resumed:
             events = _events(run, judged, outcome, best)
-            store.judge(run, version, {Split.DEVELOPMENT: evaluation}, events, store.head())
+            store.judge(run, version, {Split.DEVELOPMENT: evaluation}, events, head)
+            head += len(events)
         if outcome is EventKind.SELECTED or best is None:
             best = judged
         history.append(judged)
         yield Progress(position, run.plan.versions, judged, outcome, best, resumed)
     if best is not None:
-        yield from _look_at_held_out(run, store, judge, [history[0], best])
-    store.finish_run(run)
+        yield from _look_at_held_out(run, store, judge, [history[0], best], head)
+    if run.state is not RunState.FINISHED:
+        store.finish_run(run)
 
 
 def _recorded(run: Run, store: Store) -> Iterator[tuple[Version, Evaluation | None]]:
@@ -119,6 +125,8 @@ def _next_candidate(
     run: Run, store: Store, proposer: Proposer, history: Sequence[Judged], best: Judged | None
 ) -> Candidate | None:
     if best is None:
+        if run.plan.incumbent is None:
+            raise InputError(f"run {run.number} names no incumbent to begin with")
         return store.version(run.plan.incumbent).candidate
     return proposer.propose(Brief(history[0], best, tuple(history)))
 
@@ -150,12 +158,12 @@ def _events(run: Run, judged: Judged, outcome: EventKind, best: Judged | None) -
     return events
 
 
-def _look_at_held_out(run: Run, store: Store, judge: Judge, judged: Sequence[Judged]) -> Iterator[HeldOut]:
+def _look_at_held_out(run: Run, store: Store, judge: Judge, judged: Sequence[Judged], head: int) -> Iterator[HeldOut]:
     if not run.plan.held_out:
         return
     for version in {entry.version.number: entry.version for entry in judged}.values():
         evaluation = store.evaluation(run, version, Split.HELD_OUT)
         if evaluation is None:
             evaluation = judge(version.candidate, run.plan.held_out)
-            store.judge(run, version, {Split.HELD_OUT: evaluation}, [], store.head())
+            store.judge(run, version, {Split.HELD_OUT: evaluation}, [], head)
         yield HeldOut(Judged(version, evaluation))

@@ -76,10 +76,10 @@ class Store:
         """Return the store's URL without its password."""
         return self._database.name
 
-    def head(self) -> int:
-        """Return the number of the last event, 0 when there is none."""
+    def head(self, run: Run | None = None) -> int:
+        """Return how many events there are, in all or in one run: what a writer names as the history it has seen."""
         with self._database.read() as connection:
-            return _last(connection, tables.events.c.number)
+            return _head(connection, run)
 
     def check(self) -> list[str]:
         """Return what is broken, a sentence each; empty when all is well. Reads everything."""
@@ -166,13 +166,13 @@ class Store:
 
         Source that was recorded before keeps its number. The proposal takes the next position of the run in any case, and the
         version returned, as in `run_versions`, carries origin, rationale and parameters of this proposal. `run` of None
-        records a candidate that no run developed.
+        records a candidate that no run developed. `expected_head` counts the run's events, or all events without a run.
 
         Raises:
             StaleError: the history has moved on.
             InputError: the run has finished.
         """
-        with self._write(expected_head) as connection:
+        with self._write(expected_head, run) as connection:
             query = select(tables.versions.c.number, tables.versions.c.created_at).where(
                 tables.versions.c.digest == candidate.digest
             )
@@ -189,7 +189,7 @@ class Store:
                 proposal = {"run": run.number, "position": position, "version": number}
                 connection.execute(insert(tables.proposals).values(**proposal, **came_from))
             event = Event(EventKind.PROPOSED, number, run.number if run else None, candidate.rationale, facts=facts)
-            _append(connection, [event], expected_head)
+            _append(connection, [event])
         return Version(number, candidate, created_at)
 
     def version(self, number: int) -> Version:
@@ -235,13 +235,14 @@ class Store:
         """Record what a version was found to be worth on each split ("development", "held_out"), and the events that follow.
 
         A split that was judged before in this run (its source was proposed twice) is not recorded again; it must repeat.
+        `expected_head` counts the run's events.
 
         Raises:
             StaleError: the history has moved on.
             StoreError: a split was judged before with another outcome.
             InputError: the run has finished.
         """
-        with self._write(expected_head) as connection:
+        with self._write(expected_head, run) as connection:
             _refuse_finished(connection, run)
             for split, evaluation in evaluations.items():
                 if evaluation.policy != version.candidate.digest:
@@ -255,7 +256,7 @@ class Store:
                         f"run {run.number} judged version {version.number} on {split} before, with another outcome; "
                         "the policy or the sandbox does not repeat"
                     )
-            _append(connection, events, expected_head)
+            _append(connection, events)
 
     def evaluation(self, run: Run, version: Version, split: str) -> Evaluation | None:
         """Return an evaluation as it was recorded, None where there is none."""
@@ -271,7 +272,7 @@ class Store:
             StaleError: the history has moved on.
         """
         with self._write(expected_head) as connection:
-            return _append(connection, events, expected_head)
+            return _append(connection, events)
 
     def events(
         self,
@@ -309,9 +310,9 @@ class Store:
             return None if number is None else _version(connection, number)
 
     @contextmanager
-    def _write(self, expected_head: int) -> Iterator[Connection]:
+    def _write(self, expected_head: int, run: Run | None = None) -> Iterator[Connection]:
         with self._database.write() as connection:
-            head = _last(connection, tables.events.c.number)
+            head = _head(connection, run)
             if head != expected_head:
                 raise StaleError(expected_head, head)
             yield connection
@@ -323,6 +324,13 @@ def _now() -> str:
 
 def _last(connection: Connection, column: Column[int], **where: int) -> int:
     query = select(func.coalesce(func.max(column), 0)).filter_by(**where)
+    return connection.execute(query).scalar_one()
+
+
+def _head(connection: Connection, run: Run | None) -> int:
+    if run is None:
+        return _last(connection, tables.events.c.number)
+    query = select(func.count()).select_from(tables.events).where(tables.events.c.run == run.number)
     return connection.execute(query).scalar_one()
 
 
@@ -405,10 +413,10 @@ def _outcome(evaluation: Evaluation) -> list[Any]:
     return [(result.tree, result.trajectory.rounds, result.trajectory.stop, result.figures) for result in evaluation.results]
 
 
-def _append(connection: Connection, events: Sequence[Event], head: int) -> list[Event]:
+def _append(connection: Connection, events: Sequence[Event]) -> list[Event]:
     at = _now()
     new = []
-    for number, event in enumerate(events, start=head + 1):
+    for number, event in enumerate(events, start=_last(connection, tables.events.c.number) + 1):
         if event.run is None and event.kind in TURNS and event.to is None:
             message = f"the event {event.kind.value!r} names no version in `to`; the incumbent is read from it"
             raise ValueError(message)

@@ -64,10 +64,10 @@ def write_until_killed(url: str, writer: int, said: Connection) -> None:
     with Store.open(url) as store:
         run = store.unfinished_run() or store.begin_run(plan(TREE))
         for turn in range(10**6):
-            version = store.propose(run, candidate(f"{writer}.{turn}"), store.head())
+            version = store.propose(run, candidate(f"{writer}.{turn}"), store.head(run))
             said.send(("proposed", version.number, version.candidate.source))
             splits = {"development": evaluation(version, *[result(TREE, float(turn))] * 20), "held_out": evaluation(version)}
-            store.judge(run, version, splits, [evaluated(version, run)] * 2, store.head())
+            store.judge(run, version, splits, [evaluated(version, run)] * 2, store.head(run))
             said.send(("judged", version.number, float(turn)))
 
 

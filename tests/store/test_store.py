@@ -189,9 +189,9 @@ def test_source_that_is_known_keeps_its_number_and_takes_the_runs_next_position(
     """Each run sees the rationale and parameters of its own proposal, so that a resumed run tells its proposer the same."""
     first, second = store.begin_run(plan()), store.begin_run(plan())
     store.propose(first, Candidate("x", Origin.MODEL, "theirs"), 0)
-    store.propose(second, candidate("y"), 1)
+    store.propose(second, candidate("y"), 0)
 
-    again = store.propose(second, Candidate("x", Origin.TEMPLATE, "mine", "t", {"w": 3}, 2), 2)
+    again = store.propose(second, Candidate("x", Origin.TEMPLATE, "mine", "t", {"w": 3}, 2), 1)
 
     assert (again.number, again.candidate.rationale) == (1, "mine")
     assert store.run_versions(second)[1] == again
@@ -240,10 +240,10 @@ def test_an_evaluation_comes_back_equal(store: Store) -> None:
 def test_any_figure_and_any_text_come_back_to_the_bit(store: Store, figure: float, words: str, facts: dict) -> None:
     store.add_trees([TREE])
     run = store.begin_run(plan(TREE))
-    version = store.propose(run, candidate(words), store.head())
+    version = store.propose(run, candidate(words), store.head(run))
     whole = evaluation(version, result(TREE, figure, output=words))
 
-    store.judge(run, version, {"development": whole}, [], store.head())
+    store.judge(run, version, {"development": whole}, [], store.head(run))
     (event,) = store.append([Event(EventKind.EVALUATED, version.number, None, words, facts=facts)], store.head())
 
     assert repr(store.evaluation(run, version, "development")) == repr(whole)
@@ -307,6 +307,17 @@ def test_events_are_asked_for_by_version_run_kind_and_place(store: Store) -> Non
     assert numbers(limit=0) == []
 
 
+def test_two_runs_side_by_side_do_not_make_each_other_outdated(store: Store) -> None:
+    one, other = store.begin_run(plan()), store.begin_run(plan())
+
+    first = store.propose(one, candidate("x"), store.head(one))
+    second = store.propose(other, candidate("y"), store.head(other))
+    store.judge(one, first, {"development": evaluation(first)}, [evaluated(first, one)], 1)
+    store.judge(other, second, {"development": evaluation(second)}, [evaluated(second, other)], 1)
+
+    assert (store.head(one), store.head(other), store.head()) == (2, 2, 4)
+
+
 def test_a_writer_with_an_outdated_view_is_refused_and_writes_nothing(store: Store) -> None:
     run = store.begin_run(plan())
     version = store.propose(run, candidate("x"), 0)
@@ -321,7 +332,7 @@ def test_a_writer_with_an_outdated_view_is_refused_and_writes_nothing(store: Sto
             write()
 
     assert store.versions() == [version]
-    assert store.head() == 1
+    assert (store.head(), store.head(run)) == (1, 1)
     assert store.evaluation(run, version, "development") is None
 
 
