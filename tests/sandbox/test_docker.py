@@ -1,0 +1,221 @@
+"""What only the Docker backend has: the container's own walls, its labels, and what is said when the engine fails."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from guests import GOOD, QUICK, context, drive
+
+from harness.replay import Stop
+from sandbox.base import SandboxError
+from sandbox.docker import OWNER_LABEL, DockerSandbox, sweep
+from sandbox.engine import connect, engine_trouble
+from sandbox.image import ImageStatus, build, image_status, image_tag
+from sandbox.owner import Owner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from docker import DockerClient
+
+pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("engine")]
+PROJECT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def client() -> Iterator[DockerClient]:
+    """Return a client of the engine."""
+    client = connect()
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def docker_sandbox() -> Iterator[DockerSandbox]:
+    """Return a Docker sandbox."""
+    sandbox = DockerSandbox()
+    yield sandbox
+    sandbox.close()
+
+
+def owned_by(client: DockerClient, pid: int) -> list[str]:
+    """Return the ids of the containers that this process owns."""
+    found = client.api.containers(all=True, filters={"label": OWNER_LABEL})
+    return [entry["Id"] for entry in found if Owner.parse(entry["Labels"][OWNER_LABEL]).pid == pid]
+
+
+def test_the_container_is_walled_in(client: DockerClient, docker_sandbox: DockerSandbox) -> None:
+    """The engine was asked for every wall, and says that they stand."""
+    with docker_sandbox.open(GOOD, QUICK):
+        (container,) = owned_by(client, os.getpid())
+        found: dict[str, Any] = client.api.inspect_container(container)
+    host, config = found["HostConfig"], found["Config"]
+
+    assert host["NetworkMode"] == "none"
+    assert host["IpcMode"] == "none"
+    assert host["ReadonlyRootfs"] is True
+    assert host["CapDrop"] == ["ALL"]
+    assert host["CapAdd"] in (None, [])
+    assert host["Privileged"] is False
+    assert "no-new-privileges" in host["SecurityOpt"]
+    assert any(option.startswith("seccomp={") for option in host["SecurityOpt"])
+    assert host["Memory"] == host["MemorySwap"] == QUICK.memory_bytes + 64 * 2**20
+    assert host["PidsLimit"] == 32
+    assert host["NanoCpus"] == 10**9
+    assert host["Sysctls"]["kernel.shmmni"] == "0"
+    assert config["User"] == "65529:65529"
+    assert [(mount["Destination"], mount["RW"]) for mount in found["Mounts"]] == [("/channel", False)]
+    assert not any("HARNESS" in entry or "HOME" in entry for entry in config["Env"])
+
+
+def test_the_socket_is_gone_before_a_policy_arrives(client: DockerClient, docker_sandbox: DockerSandbox) -> None:
+    """Nobody else can connect: neither the socket nor its folder exists any more."""
+    with docker_sandbox.open(GOOD, QUICK):
+        (container,) = owned_by(client, os.getpid())
+        (mount,) = client.api.inspect_container(container)["Mounts"]
+
+        assert not Path(mount["Source"]).exists()
+
+
+def test_closing_removes_every_container(client: DockerClient) -> None:
+    """Of sessions that were closed, and of those that were not."""
+    sandbox = DockerSandbox()
+    sandbox.open(GOOD, QUICK).close()
+    session = sandbox.open(GOOD, QUICK)
+    session.start(context())
+    sandbox.close()
+
+    assert owned_by(client, os.getpid()) == []
+    session.close()
+
+
+def test_sessions_open_side_by_side(docker_sandbox: DockerSandbox) -> None:
+    """From several threads at once, each with a container of its own."""
+    stops = []
+
+    def work() -> None:
+        with docker_sandbox.open(GOOD, QUICK) as session:
+            stops.extend(drive(session).stop for _ in range(3))
+
+    threads = [threading.Thread(target=work) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert stops == [Stop.EXHAUSTED] * 9
+
+
+def test_a_container_can_be_kept_on_one_core(client: DockerClient) -> None:
+    """The engine pins it."""
+    sandbox = DockerSandbox(cpu=0)
+    with sandbox.open(GOOD, QUICK) as session:
+        (container,) = owned_by(client, os.getpid())
+
+        assert client.api.inspect_container(container)["HostConfig"]["CpusetCpus"] == "0"
+        assert drive(session).stop is Stop.EXHAUSTED
+    sandbox.close()
+
+
+HARNESS = """
+import sys, time
+from guests import GOOD, QUICK, context
+from sandbox.docker import DockerSandbox
+
+session = DockerSandbox().open(GOOD, QUICK)
+session.start(context())
+print("started", flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_a_killed_harness_leaves_is_swept_and_what_a_living_one_uses_stays(client: DockerClient) -> None:
+    """Two harnesses run; one is killed: the next sweep removes its container and not the other's."""
+    path = os.pathsep.join([str(PROJECT), str(Path(__file__).parent)])
+    killed, living = (
+        subprocess.Popen([sys.executable, "-c", HARNESS], stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": path})
+        for _ in range(2)
+    )
+    try:
+        for process in (killed, living):
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"started\n"
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        assert len(owned_by(client, killed.pid)) == 1
+
+        assert sweep() >= 1
+        assert owned_by(client, killed.pid) == []
+        assert len(owned_by(client, living.pid)) == 1
+    finally:
+        for process in (killed, living):
+            process.kill()
+            process.wait()
+            if process.stdout is not None:
+                process.stdout.close()
+        sweep()
+
+
+def test_a_container_that_dies_is_replaced(client: DockerClient, docker_sandbox: DockerSandbox) -> None:
+    """Removed by somebody else between two replays: the session gets another one and goes on."""
+    with docker_sandbox.open(GOOD, QUICK) as session:
+        assert drive(session).stop is Stop.EXHAUSTED
+        (container,) = owned_by(client, os.getpid())
+        client.api.remove_container(container, force=True)
+
+        assert drive(session).stop is Stop.EXHAUSTED
+
+
+def test_an_image_is_found_again() -> None:
+    """Building twice builds once."""
+    lines: list[str] = []
+    first = build(log=lines.append)
+
+    assert image_status() is ImageStatus.READY
+    assert build() == first
+    assert lines == [f"image {image_tag()} is there"]
+
+
+def test_a_missing_image_names_the_command_that_builds_it() -> None:
+    """The message says what to run."""
+    sandbox = DockerSandbox(image="dream-harness-sandbox:no-such-tag")
+    with pytest.raises(SandboxError, match="run `harness sandbox build`"):
+        sandbox.open(GOOD, QUICK)
+    sandbox.close()
+
+
+def test_an_unknown_base_is_refused() -> None:
+    """An image that is nowhere to be had is an error of the operator's."""
+    with pytest.raises(SandboxError, match="neither here nor to be had"):
+        build("dream-harness-no-such-base:1")
+
+
+def test_an_unknown_runtime_is_refused(client: DockerClient) -> None:
+    """The engine's own words are passed on, and nothing is left behind."""
+    sandbox = DockerSandbox(runtime="no-such-runtime")
+    with pytest.raises(SandboxError, match="no-such-runtime"):
+        sandbox.open(GOOD, QUICK)
+    sandbox.close()
+
+    assert owned_by(client, os.getpid()) == []
+
+
+def test_no_engine_is_an_error_of_ours(tmp_path: Path) -> None:
+    """Without one, the message says how to start it; run in a process of its own, since the address is its environment's."""
+    program = textwrap.dedent("""
+        from sandbox.engine import engine_trouble
+        print(engine_trouble())
+    """)
+    environment = {**os.environ, "DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+
+    assert "none answers; start one" in done.stdout
+    assert engine_trouble() is None
