@@ -20,8 +20,10 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from harness.errors import InputError
 from harness.evaluate import Effort
 from harness.score import Normalize, Weights
-from harness.tree import Frontier  # noqa: TC001 - pydantic reads the annotations
-from sandbox.api import Limits
+from sandbox.api import (
+    Frontier,
+    Limits,
+)
 from sandbox.base import GuestLimits
 from sandbox.guest.wire import LONGEST_BATCH
 

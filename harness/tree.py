@@ -14,8 +14,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import TreeError
-from sandbox.api import FEEDBACK_CHARACTERS, HYPOTHESIS_CHARACTERS, ROOT
-from sandbox.api import Frontier as Frontier
+from sandbox.api import FEEDBACK_CHARACTERS, HYPOTHESIS_CHARACTERS, ROOT, Frontier
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -20,9 +20,9 @@ from harness.errors import InputError
 from harness.propose.templates import Kind, Parameter, Template, defaults, load, render
 from harness.replay import InProcess, Stop, Trajectory, replay
 from harness.score import Weights, figures, mean
-from harness.tree import Attempt, Frontier, Root, Tree
+from harness.tree import Attempt, Root, Tree
 from harness.treefile import read
-from sandbox.api import Context, Limits, Node, View
+from sandbox.api import Context, Frontier, Limits, Node, View
 from sandbox.guest.modules import PRELOADED
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from builders import tree
 
 from harness import treefile
 from harness.errors import InputError, TreeError
-from harness.tree import Attempt, Direction, Frontier, Root, Tree
+from harness.tree import Attempt, Direction, Root, Tree
+from sandbox.api import Frontier
 
 DOCS = Path(__file__).parents[1] / "docs" / "tree-format.md"
 

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from harness.score import Settings
-    from harness.tree import Direction, Frontier
+    from harness.tree import Direction
+    from sandbox.api import Frontier
 
 
 class RunState(StrEnum):

@@ -9,8 +9,8 @@ from harness.policy import Candidate, Event, EventKind, Origin, Version
 from harness.replay import Round, Stop, Trajectory
 from harness.score import Evaluation, Figures, Normalize, Result, Settings, Weights
 from harness.store.records import Run, RunPlan, RunState, TreeRow
-from harness.tree import Direction, Frontier, Tree, attempt_fields, attempt_of, header_fields, tree_of
-from sandbox.api import Fault, FaultKind, Limits, Rule
+from harness.tree import Direction, Tree, attempt_fields, attempt_of, header_fields, tree_of
+from sandbox.api import Fault, FaultKind, Frontier, Limits, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

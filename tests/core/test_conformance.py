@@ -11,8 +11,8 @@ from builders import Scripted
 
 from harness.replay import replay
 from harness.score import Normalize, Weights, figures
-from harness.tree import Attempt, Frontier, Root, Tree
-from sandbox.api import Limits
+from harness.tree import Attempt, Root, Tree
+from sandbox.api import Frontier, Limits
 
 CASES = json.loads(Path(__file__).parents[1].joinpath("conformance-replay.json").read_text())["cases"]
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from harness.replay import InProcess, Replay, Stop, replay
 from harness.score import Normalize, Weights, figures
-from harness.tree import Attempt, Direction, Frontier, Root, Tree
-from sandbox.api import FEEDBACK_CHARACTERS, HYPOTHESIS_CHARACTERS, Context, Limits, PolicyFault, View
+from harness.tree import Attempt, Direction, Root, Tree
+from sandbox.api import FEEDBACK_CHARACTERS, HYPOTHESIS_CHARACTERS, Context, Frontier, Limits, PolicyFault, View
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from builders import Scripted, tree
 
 from harness.errors import TreeError
 from harness.replay import InProcess, Replay, Stop, replay
-from harness.tree import Attempt, Direction, Frontier, Root, Tree
-from sandbox.api import Context, FaultKind, Limits, Node, Observation, PolicyFault, ReadOnlyList, Rule, View, batch_of
+from harness.tree import Attempt, Direction, Root, Tree
+from sandbox.api import Context, FaultKind, Frontier, Limits, Node, Observation, PolicyFault, ReadOnlyList, Rule, View, batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

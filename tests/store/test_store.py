@@ -18,9 +18,9 @@ from harness.policy import Candidate, Event, EventKind, Origin, digest_of
 from harness.replay import Stop
 from harness.score import Normalize, Settings, Weights
 from harness.store import RunPlan, RunState, StaleError, Store
-from harness.tree import Attempt, Direction, Frontier, Root, Tree
+from harness.tree import Attempt, Direction, Root, Tree
 from harness.treefile import read
-from sandbox.api import Fault, FaultKind, Limits, Rule
+from sandbox.api import Fault, FaultKind, Frontier, Limits, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
