@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks.table import REPETITIONS, Row
 from benchmarks.world import LIMITS, POLICIES, brooms
-from harness.evaluate import Effort, Job, evaluate
-from harness.score import Settings
+from harness.evaluate import Job, evaluate
+from harness.score import Effort, Settings
 from harness.tree import attempt_fields
 from sandbox.docker import DockerSandbox
 from sandbox.engine import engine_trouble

@@ -18,8 +18,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from harness.errors import InputError
-from harness.evaluate import Effort
-from harness.score import Normalize, Weights
+from harness.score import Effort, Normalize, Weights
 from sandbox.api import (
     Frontier,
     Limits,

@@ -21,30 +21,15 @@ from harness.policy import digest_of
 from harness.replay import Stop, Trajectory, replay
 from harness.score import Evaluation, Result, figures
 from sandbox.api import Context, Fault, FaultKind
-from sandbox.base import GuestLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
-    from harness.score import Settings
+    from harness.score import Effort, Settings
     from harness.tree import Tree
     from sandbox.api import Observation
     from sandbox.base import GuestReplay, Sandbox, Session
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How an evaluation is carried out; none of it changes a trajectory.
-
-    `repeats` trees, drawn by the seed, are replayed a second time in another container, to find policies that do not repeat.
-    `workers` containers are used side by side.
-    """
-
-    limits: GuestLimits = field(default_factory=GuestLimits)
-    repeats: int = 1
-    workers: int = 1
-    stop_at_fault: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from harness.replay import Stop
 from sandbox.api import Limits
+from sandbox.base import GuestLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -62,6 +63,20 @@ class Settings:
     frontier: Frontier | None = None
     weights: Weights = field(default_factory=Weights)
     seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How an evaluation is carried out; none of it changes a trajectory.
+
+    `repeats` trees, drawn by the seed, are replayed a second time in another container, to find policies that do not repeat.
+    `workers` containers are used side by side.
+    """
+
+    limits: GuestLimits = field(default_factory=GuestLimits)
+    repeats: int = 1
+    workers: int = 1
+    stop_at_fault: bool = False
 
 
 @dataclass(frozen=True, slots=True)

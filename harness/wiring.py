@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, overload
 
 from harness import score, treefile
 from harness.errors import InputError
-from harness.evaluate import Effort, Job, evaluate, gather
+from harness.evaluate import Job, evaluate, gather
 from harness.policy import Origin
+from harness.score import Effort
 from harness.tree import Tree
 from sandbox.api import Fault, FaultKind, Limits
 from sandbox.base import GuestLimits, SandboxError
