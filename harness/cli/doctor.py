@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from harness import __version__, config, wiring
 from harness.cli.output import note, say, say_json, table
+from harness.cli.progress import steps
 from harness.errors import HarnessError
 from harness.policy import Origin
 from harness.propose import templates
 from sandbox.base import SandboxError
+from sandbox.probe import checks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,12 +108,23 @@ def _engine(settings: Settings) -> Iterator[Finding]:
 
 
 def _sandbox(settings: Settings) -> Finding:
+    """Open the sandbox that the settings ask for, and try to get out of it."""
     try:
-        with wiring.sandbox(settings, Origin.TEMPLATE, note) as opened:
+        with wiring.sandbox(settings, Origin.TEMPLATE, note) as opened, steps() as progress:
             isolation = opened.describe()
+            progress.begin(f"probing the {opened.name} sandbox", None)
+            results = []
+            for result in checks(opened):
+                results.append(result)
+                progress.step()
     except SandboxError as error:
         return Finding("sandbox", State.MISSING, str(error), "`harness sandbox check` says more")
-    words = f"{isolation.backend} runs policies on Python {isolation.python}"
+    holes = [result.name for result in results if not result.held]
+    words = (
+        f"{isolation.backend}, Python {isolation.python}; {len(results) - len(holes)} of {len(results)} attempts to get out held"
+    )
+    if holes:
+        return Finding("sandbox", State.MISSING, words, f"not held: {', '.join(holes)}; `harness sandbox check` says more")
     return Finding("sandbox", State.GOOD, words)
 
 

@@ -19,7 +19,7 @@ _PAUSE_S = 10.0
 class Steps(Protocol):
     """Counts steps done and shows them."""
 
-    def begin(self, words: str, total: int) -> None:
+    def begin(self, words: str, total: int | None) -> None:
         """Start counting anew."""
 
     def step(self) -> None:
@@ -31,16 +31,18 @@ class Steps(Protocol):
 
 class _Plain:
     def __init__(self) -> None:
-        self._words, self._total, self._done = "", 0, 0
+        self._words, self._done = "", 0
+        self._total: int | None = None
         self._told = time.monotonic()
 
-    def begin(self, words: str, total: int) -> None:
+    def begin(self, words: str, total: int | None) -> None:
         self._words, self._total, self._done = words, total, 0
 
     def step(self) -> None:
         self._done += 1
         if time.monotonic() - self._told > _PAUSE_S:
-            self.line(f"{self._words}: {self._done} of {self._total}")
+            of = "" if self._total is None else f" of {self._total}"
+            self.line(f"{self._words}: {self._done}{of}")
 
     def line(self, text: str) -> None:
         self._told = time.monotonic()
@@ -63,7 +65,7 @@ def steps() -> Iterator[Steps]:
         task = bar.add_task("", total=None)
 
         class Bar:
-            def begin(self, words: str, total: int) -> None:
+            def begin(self, words: str, total: int | None) -> None:
                 bar.reset(task, description=escape(clean(words)), total=total)
 
             def step(self) -> None:

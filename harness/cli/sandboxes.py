@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
 from harness import wiring
-from harness.cli.output import note, say, say_json
+from harness.cli.output import note, say, say_json, short, table
+from harness.cli.progress import steps
+from harness.policy import Origin
+from sandbox.probe import checks
+
+if TYPE_CHECKING:
+    from harness.config import Settings
 
 
 def build(base: str | None, as_json: bool) -> int:
@@ -14,6 +23,32 @@ def build(base: str | None, as_json: bool) -> int:
     else:
         say(f"{tag} is ready")
     return 0
+
+
+def check(settings: Settings, as_json: bool) -> int:
+    """Try to get out of the sandbox; 0 when every attempt was held, 1 when one got out."""
+    with wiring.sandbox(settings, Origin.TEMPLATE, note) as sandbox, steps() as progress:
+        isolation = sandbox.describe()
+        results = []
+        progress.begin(f"probing the {sandbox.name} sandbox", None)
+        for result in checks(sandbox):
+            results.append(result)
+            progress.step()
+    holes = [result for result in results if not result.held]
+    if as_json:
+        probes = [asdict(result) for result in results]
+        say_json({"isolation": asdict(isolation), "probes": probes, "held": not holes})
+        return 1 if holes else 0
+    where = ", ".join(word for word in (isolation.image, isolation.runtime) if word)
+    say(f"{isolation.backend} sandbox, Python {isolation.python}{f' ({where})' if where else ''}")
+    for words, sentences in (("isolates", isolation.isolates), ("leaves open", isolation.leaves_open)):
+        say(f"\n{words}")
+        for sentence in sentences:
+            say(f"  - {sentence}")
+    rows = [[result.name, "held" if result.held else "HOLE", short(result.detail, 90)] for result in results]
+    say("\n" + table(("attempt", "outcome", "answered with"), rows, left=("attempt", "outcome", "answered with")))
+    say(f"\n{len(results) - len(holes)} of {len(results)} attempts to get out were held")
+    return 1 if holes else 0
 
 
 def sweep(as_json: bool) -> int:

@@ -241,7 +241,13 @@ def diff(first: str, second: str, settings: Settings, as_json: bool) -> int:
         return 0
     head = ("tree", "split", f"v{one.number}", f"v{other.number}", "difference")
     rows = [
-        [line["name"], line["split"], number(line["first"]), number(line["second"]), number(line["difference"], signed=True)]
+        [
+            line["name"],
+            line["split"].replace("_", "-"),
+            number(line["first"]),
+            number(line["second"]),
+            number(line["difference"], signed=True),
+        ]
         for line in trees
     ]
     rows.append(["mean", "", number(means[0]), number(means[1]), number(difference, signed=True)])

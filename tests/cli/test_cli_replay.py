@@ -12,7 +12,8 @@ from commands import PROJECT, named, process
 
 from harness import treefile
 from harness.policy import digest_of
-from harness.tree import Attempt, Frontier, Root, Tree
+from harness.tree import Attempt, Root, Tree
+from sandbox.api import Frontier
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,0 +1,122 @@
+"""`harness trees`: what is wrong with files, what there is, and what a tree looks like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from builders import tree
+from commands import named
+
+from harness import treefile
+from harness.store import Store
+from harness.tree import Direction, Tree
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from commands import Ended
+
+
+def test_validate_names_every_bad_file_on_a_line_and_goes_on(command: Callable[..., Ended], trees: Path) -> None:
+    (trees / "cut.jsonl").write_text('{"format": "discovery-tree/1", "name": "cut"}\n{"id": "a", "par')
+    (trees / "empty.jsonl").write_text("")
+
+    ended = command("trees", "validate", trees, "nowhere")
+
+    assert ended.code == 2
+    cut, empty, missing, summary = ended.out.splitlines()
+    assert cut.startswith(f"{trees / 'cut.jsonl'}:2:")
+    assert empty.startswith(f"{trees / 'empty.jsonl'}:")
+    assert missing.startswith("nowhere:")
+    assert summary == "3 of 6 tree files are valid"
+
+
+def test_validate_says_yes_when_all_are_good(command: Callable[..., Ended], trees: Path) -> None:
+    ended = command("trees", "validate", trees, "--json")
+
+    assert ended.code == 0
+    assert (ended.json["valid"], ended.json["invalid"]) == (3, 0)
+    assert [line["attempts"] for line in ended.json["files"]] == [5, 5, 5]
+
+
+def test_every_recorded_tree_of_other_systems_is_valid(command: Callable[..., Ended], shared: Path) -> None:
+    assert command("trees", "validate", shared / "trees").code == 0
+
+
+def test_list_shows_files_or_what_the_store_holds(command: Callable[..., Ended], folder: Path, trees: Path) -> None:
+    with Store.open("sqlite:///some.db") as store:
+        store.add_trees(map(treefile.read, treefile.find([trees])))
+
+    of_files = command("trees", "list", trees, "--json").json
+    of_store = command("trees", "list", "--store", "sqlite:///some.db", "--json").json
+
+    assert of_files == of_store
+    assert [line["name"] for line in of_files["trees"]] == ["one", "three", "two"]
+    assert command("trees", "list", trees).out.splitlines()[0].split()[0] == "tree"
+
+
+def test_show_draws_a_tree_and_marks_the_way_to_its_best_node(command: Callable[..., Ended], trees: Path) -> None:
+    ended = command("trees", "show", trees / "three.jsonl")
+
+    assert ended.out.splitlines()[3:9] == [
+        "* root  0",
+        "  ├─ a  0.1",
+        "  │  └─ a2  0.3",
+        "  │     └─ a3  0.4",
+        "* └─ b  0.2",
+        "*    └─ b2  0.9  <- best",
+    ]
+
+
+def test_where_smaller_is_better_the_smallest_is_best_and_scores_are_as_recorded(
+    command: Callable[..., Ended], folder: Path
+) -> None:
+    made = tree("root>a", "root>b", root=None, scores={"a": 2.0, "b": 3.0})
+    treefile.write(Tree("low", made.attempts, direction=Direction.MIN, root=made.root), folder / "low.jsonl")
+
+    ended = command("trees", "show", "low.jsonl", "--json")
+
+    assert ended.json["best_path"] == ["root", "a"]
+    assert (ended.json["best"], ended.json["best_score"]) == (-2.0, 2.0)
+    assert "* ├─ a  2  <- best" in command("trees", "show", "low.jsonl").out
+
+
+def test_a_stored_tree_is_named_by_name_or_by_the_start_of_its_digest(command: Callable[..., Ended], trees: Path) -> None:
+    read = [treefile.read(file) for file in treefile.find([trees])]
+    with Store.open("sqlite:///some.db") as store:
+        store.add_trees([*read, named(read[0], "one")])
+
+    by_name = command("trees", "show", "one", "--store", "sqlite:///some.db", "--json")
+    by_digest = command("trees", "show", read[0].digest[:8], "--store", "sqlite:///some.db", "--json")
+
+    assert by_name.json["digest"] == by_digest.json["digest"] == read[0].digest
+    assert command("trees", "show", "four", "--store", "sqlite:///some.db").code == 2
+
+
+def test_a_name_that_several_trees_have_is_not_guessed(command: Callable[..., Ended], trees: Path) -> None:
+    first, second, _ = (treefile.read(file) for file in treefile.find([trees]))
+    with Store.open("sqlite:///some.db") as store:
+        store.add_trees([first, named(second, "one")])
+
+    ended = command("trees", "show", "one", "--store", "sqlite:///some.db")
+
+    assert ended.code == 2
+    assert first.digest[:12] in ended.err
+
+
+def test_a_tree_deeper_than_pythons_calls_is_drawn(command: Callable[..., Ended], folder: Path) -> None:
+    edges = ["root>n0", *(f"n{place}>n{place + 1}" for place in range(1500))]
+    treefile.write(tree(*edges), folder / "deep.jsonl")
+
+    ended = command("trees", "show", "deep.jsonl")
+
+    assert ended.code == 0
+    assert "n1500" in ended.out
+
+
+def test_words_of_a_tree_cannot_steer_the_terminal(command: Callable[..., Ended], folder: Path) -> None:
+    treefile.write(named(tree("root>a\x1b[2J"), "evil\x1b]0;name\x07"), folder / "evil.jsonl")
+
+    for args in (("trees", "show", "evil.jsonl"), ("trees", "list", "evil.jsonl"), ("trees", "validate", "evil.jsonl")):
+        assert "\x1b" not in command(*args).out
