@@ -17,14 +17,20 @@ if TYPE_CHECKING:
     from sandbox.api import Observation
 
 
-def tree(*edges: str, root: float | None = 0.0, scores: Mapping[str, float | None] | None = None, frontier: str = "leaf") -> Tree:
-    """Build a tree from edges such as "root>a" in creation order; scores default to 0."""
+def tree(
+    *edges: str,
+    root: float | None = 0.0,
+    scores: Mapping[str, float | None] | None = None,
+    frontier: str = "leaf",
+    metrics: Mapping[str, float] | None = None,
+) -> Tree:
+    """Build a tree from edges such as "root>a" in creation order; scores default to 0, `metrics` are the root's."""
     scores = scores or {}
     attempts = []
     for edge in edges:
         parent, child = edge.split(">")
         attempts.append(Attempt(child, None if parent == "root" else parent, scores.get(child, 0.0)))
-    return Tree("built", tuple(attempts), frontier=Frontier(frontier), root=Root(score=root))
+    return Tree("built", tuple(attempts), frontier=Frontier(frontier), root=Root(score=root, metrics=metrics or {}))
 
 
 class Scripted:

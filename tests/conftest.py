@@ -1,16 +1,28 @@
-"""What tests share: where recorded data lies, and builders of trees."""
+"""What tests share: where recorded data lies, and the sandboxes, each as real as it is anywhere."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from sandbox.docker import DockerSandbox
+from sandbox.engine import engine_trouble
+from sandbox.image import build
+from sandbox.local import LocalSandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sandbox.base import Sandbox
 
 # Before numpy is loaded: xdist runs tests side by side already, and BLAS threads that wait for a core spin on it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 PROJECT = Path(__file__).parents[1]
+BACKENDS = [pytest.param("docker", marks=pytest.mark.docker), "local"]
 
 
 @pytest.fixture(scope="session")
@@ -20,3 +32,33 @@ def shared() -> Path:
     if not (folder / "trees").is_dir():
         pytest.skip(f"no recorded searches at {folder}; set HARNESS_SHARED to the folder that holds trees/")
     return folder
+
+
+@pytest.fixture(scope="session")
+def engine() -> None:
+    """Have a Docker engine with the sandbox's image, or skip; under HARNESS_REQUIRE_DOCKER=1 fail instead."""
+    trouble = engine_trouble()
+    if trouble is not None:
+        if os.environ.get("HARNESS_REQUIRE_DOCKER") == "1":
+            pytest.fail(trouble)
+        pytest.skip(trouble)
+    build()
+
+
+@pytest.fixture(scope="session")
+def sandboxes(request: pytest.FixtureRequest) -> Iterator[dict[str, Sandbox]]:
+    """Keep what `sandbox` has made, one of each backend."""
+    made: dict[str, Sandbox] = {}
+    yield made
+    for sandbox in made.values():
+        sandbox.close()
+
+
+@pytest.fixture(params=BACKENDS)
+def sandbox(request: pytest.FixtureRequest, sandboxes: dict[str, Sandbox]) -> Sandbox:
+    """Return one backend after the other."""
+    if request.param == "docker":
+        request.getfixturevalue("engine")
+    if request.param not in sandboxes:
+        sandboxes[request.param] = DockerSandbox() if request.param == "docker" else LocalSandbox()
+    return sandboxes[request.param]

@@ -11,8 +11,6 @@ from commands import PICKS_ALL, Ended, named
 
 from harness import treefile
 from harness.cli.app import run
-from sandbox.engine import engine_trouble
-from sandbox.image import build
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,14 +56,3 @@ def trees(folder: Path) -> Path:
         made = tree("root>a", "root>b", "a>a2", "b>b2", "a2>a3", scores={"a": 0.1, "b": 0.2, "a2": 0.3, "b2": best, "a3": 0.4})
         treefile.write(named(made, name), inside / f"{name}.jsonl")
     return inside
-
-
-@pytest.fixture(scope="session")
-def engine() -> None:
-    """Have a Docker engine with the sandbox's image, or skip; under HARNESS_REQUIRE_DOCKER=1 fail instead."""
-    trouble = engine_trouble()
-    if trouble is not None:
-        if os.environ.get("HARNESS_REQUIRE_DOCKER") == "1":
-            pytest.fail(trouble)
-        pytest.skip(trouble)
-    build()

@@ -1,0 +1,132 @@
+"""Judging one policy over many trees, in both sandboxes: order, faults, second looks, and what is measured beside."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from builders import broom, tree
+
+from harness.evaluate import Job, evaluate, gather
+from harness.replay import Stop
+from harness.score import Effort, Settings
+from sandbox.api import Fault, FaultKind, Limits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from harness.tree import Tree
+    from sandbox.base import Sandbox
+
+TREES = [broom(seed, chains=3, depth=3) for seed in range(6)]
+FRAME = "class Policy:\n    def __init__(self, context):\n        {init}\n    def decide(self, view):\n        {decide}\n"
+OPENS_ALL = FRAME.format(init="pass", decide="return [n.id for n in view.leaves if not n.closed] + [0] * (view.round < 4)")
+
+
+def job(decide: str, init: str = "pass", **effort: object) -> Job:
+    return Job(FRAME.format(init=init, decide=decide), Settings(), Effort(**({"repeats": 0} | effort)))
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_results_come_in_the_order_of_the_trees_and_repeat_to_the_digit(sandbox: Sandbox, workers: int) -> None:
+    whole = Job(OPENS_ALL, Settings(), Effort(repeats=2, workers=workers))
+
+    results = list(evaluate(whole, TREES, sandbox))
+    again = list(evaluate(whole, TREES, sandbox))
+
+    assert [result.tree for result in results] == [on.digest for on in TREES]
+    assert [(r.trajectory, r.figures) for r in results] == [(r.trajectory, r.figures) for r in again]
+    assert all(result.trajectory.fault is None and result.figures.n > 3 for result in results)
+
+
+def test_an_evaluation_is_the_mean_over_its_trees(sandbox: Sandbox) -> None:
+    whole = Job(OPENS_ALL, Settings(), Effort())
+
+    evaluation = gather(whole, sandbox, evaluate(whole, TREES, sandbox))
+
+    values = [result.figures.value or 0.0 for result in evaluation.results]
+    assert evaluation.value == pytest.approx(sum(values) / len(values), abs=1e-15)
+    assert evaluation.sandbox == sandbox.name
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_the_first_fault_ends_an_evaluation_that_is_told_so_and_no_other(sandbox: Sandbox, workers: int) -> None:
+    broken_on_third = "return [7] if view.nodes[0].metrics else []"
+    trees = [*TREES[:2], tree("root>a", metrics={"odd": 1.0}), *TREES[3:]]
+
+    early = list(evaluate(job(broken_on_third, workers=workers, stop_at_fault=True), trees, sandbox))
+    whole = list(evaluate(job(broken_on_third, workers=workers), trees, sandbox))
+
+    assert [result.trajectory.fault is not None for result in early] == [False, False, True]
+    assert [result.trajectory.fault is not None for result in whole] == [False, False, True, False, False, False]
+
+
+def test_a_fault_says_in_which_round_and_a_policy_that_cannot_load_has_decided_nothing(sandbox: Sandbox) -> None:
+    (late,) = evaluate(job("return [0] if view.round < 3 else 1 / 0"), TREES[:1], sandbox)
+    (unloadable,) = evaluate(job("return []", init="1 / 0"), TREES[:1], sandbox)
+
+    assert late.trajectory.fault is not None
+    assert unloadable.trajectory.fault is not None
+    assert (late.trajectory.fault.kind, late.trajectory.fault.round) == (FaultKind.EXCEPTION, 3)
+    assert len(late.trajectory.rounds) == 2
+    assert "1 / 0" in late.trajectory.fault.traceback
+    assert (unloadable.trajectory.fault.kind, unloadable.trajectory.fault.round) == (FaultKind.LOAD_FAULT, None)
+
+
+def test_a_replay_that_asks_nothing_starts_no_process(sandbox: Sandbox) -> None:
+    """With no rounds allowed the policy is never asked, so not even its broken constructor is run."""
+    quiet = Job(job("return []", init="1 / 0").source, Settings(limits=Limits(max_rounds=0)), Effort(repeats=0))
+
+    (result,) = evaluate(quiet, TREES[:1], sandbox)
+
+    assert (result.trajectory.stop, result.trajectory.fault, result.cpu_s) == (Stop.MAX_ROUNDS, None, 0.0)
+
+
+def test_a_policy_that_does_not_repeat_is_found_by_the_second_look(sandbox: Sandbox) -> None:
+    by_the_clock = "import time; return [0] * (1 + time.perf_counter_ns() // 1000 % 5) if view.round < 9 else []"
+
+    (result,) = evaluate(job(by_the_clock, repeats=1), [tree(*[f"root>n{i}" for i in range(60)])], sandbox)
+
+    assert result.trajectory.fault is not None
+    assert result.trajectory.fault.kind is FaultKind.NONDETERMINISTIC
+    assert result.trajectory.fault.round is not None
+    assert result.figures.value is None
+
+
+def test_a_refused_policy_is_never_run(sandbox: Sandbox) -> None:
+    refusal = Fault(FaultKind.REFUSED_AT_CHECK, "no class Policy")
+    refused = Job("raise SystemExit", Settings(), Effort(), refused=refusal)
+
+    results = list(evaluate(refused, TREES, sandbox))
+
+    assert [result.trajectory.fault for result in results] == [refusal] * len(TREES)
+
+
+def test_what_a_policy_prints_and_uses_comes_with_its_result(sandbox: Sandbox) -> None:
+    (result,) = evaluate(job("print('round', view.round); sum(range(10**6)); return []"), TREES[:1], sandbox)
+
+    assert result.output == "round 1\n"
+    assert result.cpu_s > 0
+    assert result.decide_s > 0
+    assert result.memory_bytes > 2**20
+
+
+def test_trees_are_asked_for_one_by_one_as_they_are_needed(sandbox: Sandbox) -> None:
+    class Lazy:
+        asked = 0
+
+        def __len__(self) -> int:
+            return len(TREES)
+
+        def __getitem__(self, place: int) -> Tree:
+            if place >= len(TREES):
+                raise IndexError(place)
+            self.asked += 1
+            return TREES[place]
+
+    trees: Sequence[Tree] = Lazy()  # type: ignore[assignment]
+    results: Iterator[object] = evaluate(Job(OPENS_ALL, Settings(), Effort(repeats=0)), trees, sandbox)
+
+    next(results)
+
+    assert trees.asked == 1  # type: ignore[attr-defined]
