@@ -135,7 +135,7 @@ def _suggested(trial: optuna.trial.Trial, name: str, parameter: Parameter) -> Va
     low, high = _bounds(parameter)
     if parameter.kind is Kind.INT:
         return trial.suggest_int(name, int(low), int(high), log=parameter.log)
-    return trial.suggest_float(name, low, high, log=parameter.log)
+    return _rounded(trial.suggest_float(name, low, high, log=parameter.log), low, high)
 
 
 def _bounds(parameter: Parameter) -> tuple[float, float]:
@@ -177,4 +177,9 @@ def _moved(parameter: Parameter, value: Any, rng: random.Random) -> Value:
         # A step too small for a whole number still is a step.
         moved = round(moved) if round(moved) != value else value + (1 if step > 0 else -1)
         return int(min(high, max(low, moved)))
-    return min(high, max(low, moved))
+    return _rounded(moved, low, high)
+
+
+def _rounded(value: float, low: float, high: float) -> float:
+    """Keep three digits: more say nothing about a policy, and make its code hard to read."""
+    return min(high, max(low, float(f"{value:.3g}")))
