@@ -84,12 +84,13 @@ def _is_local(settings: Settings, origin: Origin, tell: Callable[[str], None]) -
     trouble = engine_trouble()
     if trouble is None:
         return False
+    reason = trouble.removesuffix(", or use --sandbox local")
     if origin is not Origin.TEMPLATE:
         raise SandboxError(
-            f"{trouble.split(';')[0]}, and a policy that is not from our own templates is not run without one unasked; "
-            "start a Docker engine, or say --sandbox local to run it isolated by the kernel alone"
+            f"{reason}; a policy that is not from our own templates runs without an engine only when that is asked for: "
+            "start a Docker engine, or say --sandbox local"
         )
-    tell(f"{trouble.split(';')[0]}; policies from our own templates run in the local sandbox")
+    tell(f"{reason}; until then, policies from our own templates run in the local sandbox")
     return True
 
 

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import structlog
+
 from harness import treefile, wiring
 from harness.cli import policies, report
-from harness.cli.output import note, number
+from harness.cli.output import counted, note, number
 from harness.cli.progress import steps
 from harness.config import flag
 from harness.errors import InputError
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from harness.store import Run, Store
     from harness.tree import Tree
     from sandbox.base import Sandbox
+
+log = structlog.get_logger()
 
 INTERRUPTED = 130
 EXAMPLES = Path("examples/trees")
@@ -80,8 +84,8 @@ def _begin(request: Request, loaded: Loaded) -> int:
             {name: getattr(settings, name) for name in (*_EFFORT, *_ENGINE)},
         )
         run = store.begin_run(plan)
-        trees = f"{len(plan.development)} trees, {len(plan.held_out)} held out"
-        note(f"run {run.number}: {plan.versions} versions over {trees}, {sandbox.name} sandbox")
+        trees = f"{counted(len(plan.development), 'tree')}, {len(plan.held_out)} held out"
+        note(f"run {run.number}: {counted(plan.versions, 'version')} over {trees}, {sandbox.name} sandbox")
         return _take(_Stage(run, settings, store, sandbox, _command(run, loaded)), request)
 
 
@@ -235,8 +239,24 @@ def _told(stage: _Stage, progress: Steps) -> Iterator[Progress | HeldOut]:
     )
     with closing(evolve(stage.run, stage.store, wiring.proposer(plan.seed), judge)) as told:  # type: ignore[type-var]
         for one in told:
-            position += isinstance(one, Progress)
+            if isinstance(one, Progress):
+                position = one.position
+                _log(stage.run, one)
             yield one
+
+
+def _log(run: Run, told: Progress) -> None:
+    version, evaluation = told.judged.version, told.judged.evaluation
+    if not told.resumed:
+        digest = version.candidate.digest[:12]
+        log.info(
+            "version.judged",
+            run=run.number,
+            version=version.number,
+            digest=digest,
+            value=evaluation.value,
+            outcome=told.outcome.value,
+        )
 
 
 def _line(told: Progress) -> str:

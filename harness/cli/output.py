@@ -55,6 +55,11 @@ def number(value: float | None, signed: bool = False) -> str:
     return f"{value:+.4f}" if signed else f"{value:.4f}"
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a count with its noun: 1 tree, 2 trees."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def short(text: str, width: int = 60) -> str:
     """Return the first line of a text, cut to a width."""
     line = next(iter(text.splitlines()), "")

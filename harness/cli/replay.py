@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import treefile, wiring
 from harness.cli import policies
-from harness.cli.output import indented, note, number, say, say_json, table
+from harness.cli.output import counted, indented, note, number, say, say_json, table
 from harness.cli.progress import steps
 from harness.errors import InputError
 from harness.evaluate import Job, evaluate
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from sandbox.api import Fault
 
 INTERRUPTED = 130
+_OUTPUTS = 3
+_OUTPUT_LINES = 10
+"""How much of what a policy printed is shown to people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +147,7 @@ def _again(file: Path, result: Result) -> Tree:
 
 
 def _print(request: Request, named: Named, files: Sequence[Path], evaluation: Evaluation) -> None:
-    say(f"{named.label}  (policy {evaluation.policy[:12]}, sandbox {evaluation.sandbox}, {len(files)} trees)\n")
+    say(f"{named.label}  (policy {evaluation.policy[:12]}, sandbox {evaluation.sandbox}, {counted(len(files), 'tree')})\n")
     rows = [result_row(result) for result in evaluation.results]
     mean = "-" if evaluation.fault else number(evaluation.value)
     rows.append(["mean", mean, number(evaluation.quality), *[""] * 5])
@@ -182,7 +185,7 @@ def print_faults(results: Sequence[Result]) -> None:
         first = bearing[0].trajectory.fault
         if first is None:
             continue
-        others = f" and {len(bearing) - 1} more trees" if len(bearing) > 1 else ""
+        others = f" and {counted(len(bearing) - 1, 'more tree')}" if len(bearing) > 1 else ""
         when = "" if first.round is None else f" in round {first.round}"
         rule = "" if first.rule is None else f" ({first.rule})"
         say(f"\n{bearing[0].name}{others}: {first.kind}{rule}{when}\n    {first.message}")
@@ -193,11 +196,17 @@ def print_faults(results: Sequence[Result]) -> None:
 
 
 def _print_output(results: Sequence[Result]) -> None:
-    """Print what the policy printed, the same text of several replays once."""
+    """Print the end of what the policy printed, the same text of several replays once."""
     printed: dict[str, list[str]] = {}
     for result in results:
         if result.output.strip():
             printed.setdefault(result.output, []).append(result.name)
-    for output, names in printed.items():
-        others = f" and {len(names) - 1} more trees" if len(names) > 1 else ""
-        say(f"\nprinted on {names[0]}{others}:\n{indented(output)}")
+    for output, names in list(printed.items())[:_OUTPUTS]:
+        others = f" and {counted(len(names) - 1, 'more tree')}" if len(names) > 1 else ""
+        lines = output.rstrip().splitlines()
+        earlier = (
+            [f"({counted(len(lines) - _OUTPUT_LINES, 'earlier line')}; --json has more)"] if len(lines) > _OUTPUT_LINES else []
+        )
+        say(f"\nprinted on {names[0]}{others}:\n{indented(chr(10).join([*earlier, *lines[-_OUTPUT_LINES:]]))}")
+    if len(printed) > _OUTPUTS:
+        say(f"\nand other text on {counted(len(printed) - _OUTPUTS, 'other tree')}; --json has it")

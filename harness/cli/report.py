@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.cli.output import number, say, say_json, table
+from harness.cli.output import counted, number, say, say_json, table
 from harness.cli.replay import fault_document
 from harness.evolve import Split
 from harness.score import mean
@@ -114,7 +114,7 @@ def _print(report: Report, pairs: Sequence[_Pair], verbose: bool) -> None:
     for side in [split for split in Split if any(pair.split is split for pair in pairs)]:
         rows.append([_words(side), *_cells(_whole(report, side, pairs))])
         rows += [[f"  {name}", *_cells(means)] for split, name, means in _systems(pairs) if split is side]
-    say(f"run {report.run.number}: {len(report.judged)} versions in {report.seconds:.1f} s\n")
+    say(f"run {report.run.number}: {counted(len(report.judged), 'version')} in {report.seconds:.1f} s\n")
     say(table(head, rows, left=("trees",)))
     if verbose:
         each = [[p.name, _words(p.split), *_cells(_means([p]))[1:]] for p in pairs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -92,6 +93,16 @@ def test_the_report_for_programs_agrees_with_itself(command: Callable[..., Ended
     values = {line["version"]: line["value"] for line in told["versions"]}
     assert values[told["best"]] == max(values.values()) == told["development"]["best"]
     assert len(told["trees"]) == 8
+
+
+def test_one_line_is_logged_for_each_version(command: Callable[..., Ended], searches: Path, folder: Path) -> None:
+    (folder / "harness.toml").write_text('log_level = "info"\nlog_format = "json"\n')
+
+    ended = command("evolve", "--trees", searches, *LOCAL, "--versions", 2, "--json")
+
+    logged = [json.loads(line) for line in ended.err.splitlines() if line.startswith("{")]
+    judged = [line for line in logged if line["event"] == "version.judged"]
+    assert [line["value"] for line in judged] == [line["value"] for line in ended.json["versions"]]
 
 
 def test_the_same_seed_gives_the_same_run(command: Callable[..., Ended], searches: Path) -> None:

@@ -1,0 +1,94 @@
+"""`harness doctor` and `harness sandbox`: what is there, what is missing, and which command helps."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from commands import process
+
+from harness.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from commands import Ended
+
+GONE = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
+
+
+def states(document: dict[str, Any]) -> dict[str, str]:
+    """Return the state of each thing looked at."""
+    return {finding["name"]: finding["state"] for finding in document["findings"]}
+
+
+def test_a_machine_without_an_engine_is_healthy_when_local_will_do(folder: Path) -> None:
+    ended = process("doctor", "--json", cwd=folder, variables=GONE)
+
+    assert ended.code == 0
+    assert states(ended.json)["engine"] == "note"
+    assert states(ended.json)["sandbox"] == "good"
+    assert not (folder / ".harness").exists()
+
+
+def test_an_engine_that_was_asked_for_and_is_not_there_is_missing(folder: Path) -> None:
+    ended = process("doctor", "--sandbox", "docker", cwd=folder, variables=GONE)
+
+    assert ended.code == 3
+    assert "start a Docker engine" in ended.out
+    assert "--sandbox local" in ended.out
+    assert "Traceback" not in ended.err
+
+
+def test_a_damaged_store_is_found(folder: Path) -> None:
+    (folder / "text.db").write_text("no database at all, though long enough to be taken for one " * 100)
+
+    ended = process("doctor", "--sandbox", "local", "--store", "sqlite:///text.db", "--json", cwd=folder)
+
+    assert ended.code == 3
+    assert states(ended.json)["store"] == "missing"
+
+
+def test_a_whole_store_is_counted(folder: Path) -> None:
+    Store.open("sqlite:///some.db").close()
+
+    ended = process("doctor", "--sandbox", "local", "--store", "sqlite:///some.db", cwd=folder)
+
+    assert ended.code == 0
+    assert "0 versions, 0 trees, all whole" in ended.out
+
+
+def test_sandbox_check_says_what_is_isolated_and_what_is_left_open(command: Callable[..., Ended]) -> None:
+    ended = command("sandbox", "check", "--sandbox", "local", "--json")
+
+    told = ended.json
+    assert ended.code == 0
+    assert told["held"] is True
+    assert told["isolation"]["backend"] == "local"
+    assert told["isolation"]["leaves_open"]
+    assert {probe["name"] for probe in told["probes"]} >= {"network", "reading files", "memory limit"}
+
+
+@pytest.mark.docker
+@pytest.mark.usefixtures("engine")
+def test_every_probe_is_held_in_docker(command: Callable[..., Ended]) -> None:
+    ended = command("sandbox", "check", "--sandbox", "docker")
+
+    assert ended.code == 0
+    assert "HOLE" not in ended.out
+    assert "attempts to get out were held" in ended.out
+
+
+@pytest.mark.docker
+@pytest.mark.usefixtures("engine")
+def test_build_and_sweep_say_what_they_did(command: Callable[..., Ended]) -> None:
+    assert command("sandbox", "build", "--json").json["image"].startswith("dream-harness-sandbox:")
+    assert command("sandbox", "sweep", "--json").json["removed"] >= 0
+
+
+def test_build_and_sweep_without_an_engine_are_out_of_reach(folder: Path) -> None:
+    for name in ("build", "sweep"):
+        ended = process("sandbox", name, cwd=folder, variables=GONE)
+        assert (ended.code, ended.out) == (3, "")
+        assert "Docker engine" in ended.err
