@@ -30,6 +30,7 @@ bench: $(READY) image ## Print the figures of benchmarks/
 	$(BIN)/python -m benchmarks
 
 requirements: $(READY) ## Pin every dependency by hash
+	$(BIN)/pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --group dev pyproject.toml -o requirements-dev.txt
 
 $(READY): pyproject.toml requirements-dev.txt
