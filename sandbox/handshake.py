@@ -19,10 +19,9 @@ _START_S = 30.0  # loading the standard library on a machine that is busy with o
 class Greeting:
     """What a runner says of itself."""
 
-    pid: int
     python: str
     landlock_abi: int
-    uid: int
+    namespaces: bool
 
 
 def greet(control: socket.socket) -> Greeting:
@@ -41,5 +40,5 @@ def greet(control: socket.socket) -> Greeting:
     if len(frame) != wire.UP.size or frame[:1] != wire.UP_MARK:
         raise SandboxError("the sandbox's runner ended before it was ready; try `harness sandbox check`")
     control.settimeout(PATIENCE_S)
-    _, pid, version, landlock_abi, uid = wire.UP.unpack(frame)
-    return Greeting(pid, f"{version >> 24}.{version >> 16 & 0xFF}.{version >> 8 & 0xFF}", landlock_abi, uid)
+    _, version, landlock_abi, namespaces = wire.UP.unpack(frame)
+    return Greeting(f"{version >> 24}.{version >> 16 & 0xFF}.{version >> 8 & 0xFF}", landlock_abi, namespaces)

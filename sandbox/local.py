@@ -30,12 +30,11 @@ _ENTRY = Path(__file__).parent / "guest" / "__main__.py"
 
 
 class LocalSandbox:
-    """A `Sandbox` of processes. `cpu` keeps its runners on one core; `without` switches layers off, for tests alone."""
+    """A `Sandbox` of processes. A thread pinned to one core pins its runners; `without` switches layers off, for tests."""
 
     name = "local"
 
-    def __init__(self, *, cpu: int | None = None, without: Collection[str] = ()) -> None:
-        self._cpu = cpu
+    def __init__(self, *, without: Collection[str] = ()) -> None:
         self._without = without
         self._greeting: Greeting | None = None
 
@@ -49,29 +48,31 @@ class LocalSandbox:
             self._launch().close()
         greeting = self._greeting
         assert greeting is not None  # noqa: S101 - launching sets it
-        landlock = (
-            (f"files, TCP and abstract sockets, by Landlock (ABI {greeting.landlock_abi})",) if greeting.landlock_abi else ()
-        )
-        open_ends = ("no Landlock in this kernel: files are kept away by the system-call filter alone",)
-        return Isolation(
-            backend=self.name,
-            python=greeting.python,
-            image=None,
-            runtime=None,
-            isolates=(
-                "a fresh process for every replay, forked before it knows the policy",
-                "system calls by an allow list: no files, sockets, processes, entropy, executable memory",
-                *landlock,
-                "address space, CPU time, output and descriptors of the process",
-                f"the user: uid {greeting.uid}" if os.getuid() == 0 else "memory of other processes",
-            ),
-            leaves_open=(
-                *(() if greeting.landlock_abi else open_ends),
-                "no container: kernel bugs in the allowed calls reach the machine, not a namespace",
-                "no cap on memory and CPU of all processes together, one process at a time only",
-                "the process sees the machine's clock and Python, and shares its caches with other programs",
-            ),
-        )
+        isolates = [
+            "a fresh process for every replay, forked before it knows the policy, with an empty environment",
+            "system calls by an allow list: no files, sockets, processes, signals, entropy, executable memory",
+            "address space, CPU time, wall time, output and descriptors of the process",
+        ]
+        leaves_open = [
+            "no container: a kernel bug in one of some forty allowed calls reaches this machine",
+            "no cap on the memory of all sessions together, only on each process",
+            "side channels of the hardware, and of time: a policy can read a clock",
+        ]
+        if greeting.landlock_abi:
+            isolates.append(f"files, TCP, abstract sockets and signals once more, by Landlock (ABI {greeting.landlock_abi})")
+        else:
+            leaves_open.append("this kernel has no Landlock: files are kept away by the system-call filter alone")
+        if greeting.namespaces:
+            isolates.append("network, System V IPC and host name once more, by empty namespaces")
+        else:
+            leaves_open.append("this machine allows no namespaces: the network is kept away by the system-call filter alone")
+        if os.getuid() == 0:
+            isolates.append(f"the user: policies run as uid {_UID}")
+        else:
+            leaves_open.append(
+                "policies run as your user: memory and signals of your processes are kept away by the filter alone"
+            )
+        return Isolation(self.name, greeting.python, None, None, tuple(isolates), tuple(leaves_open))
 
     def close(self) -> None:
         """Do nothing: sessions own their runners."""
@@ -81,19 +82,17 @@ class LocalSandbox:
             known = " or ".join(calls.MACHINES)
             here = f"{platform.system()} on {platform.machine()}"
             raise SandboxError(f"the local sandbox needs Linux on {known}, this is {here}; use --sandbox docker")
-        runner = _LocalRunner(self._cpu, self._without)
+        runner = _LocalRunner(self._without)
         self._greeting = runner.greeting
         return runner
 
 
 class _LocalRunner:
-    def __init__(self, cpu: int | None, without: Collection[str]) -> None:
+    def __init__(self, without: Collection[str]) -> None:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-s", "-S", "-P", "-B", str(_ENTRY), "--descriptor", str(theirs.fileno())]
         if os.getuid() == 0:
             command += ["--uid", str(_UID)]
-        if cpu is not None:
-            command += ["--cpu", str(cpu)]
         if without:
             command += ["--without", ",".join(without)]
         try:

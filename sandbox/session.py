@@ -63,6 +63,8 @@ class RunnerSession:
 
     def health(self) -> tuple[int, int, int]:
         """Return what no replay may change but the first: replays so far, open descriptors and nice value of the runner."""
+        if self._replay is not None:
+            self._replay.finish()
         control = self._running().control
         control.send(wire.PING_MARK)
         _, replays, descriptors, nice = wire.PONG.unpack(control.recv(wire.MESSAGE_BYTES))

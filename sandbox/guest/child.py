@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import io
+import itertools
 import linecache
 import marshal
 import os
 import random
 import resource
-import signal
 import sys
 import traceback
 import types
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 _CHANNEL = 3
 _FILE = "policy.py"
 _STACK_BYTES = 8 * 2**20
-_RESERVE_BYTES = 2 * 2**20
 _FRAMES_SHOWN = 20
 _LOST = 70  # exit status when the child cannot say what happened
 
@@ -46,11 +45,12 @@ class Layers:
     seccomp: kernel.SeccompLock | None
     rlimits: bool
     own_address_space: int
+    namespaces: bool
+    reserve: list[bytes]  # given up when memory has run out, so that this can be reported
 
 
 def serve(channel: int, layers: Layers, memory_bytes: int, cpu_s: int, output_bytes: int) -> NoReturn:
     """Be the child: never returns into the runner."""
-    reserve = [bytearray(_RESERVE_BYTES)]
     try:
         _confine(channel, layers, memory_bytes, cpu_s)
     except BaseException as error:
@@ -58,7 +58,7 @@ def serve(channel: int, layers: Layers, memory_bytes: int, cpu_s: int, output_by
         os.write(_CHANNEL, wire.FAILED_MARK + repr(error).encode()[: wire.MESSAGE_BYTES])
         os._exit(_LOST)
     try:
-        _Child(reserve, output_bytes).work()
+        _Child(layers.reserve, output_bytes).work()
     finally:
         os._exit(_LOST)
 
@@ -67,7 +67,6 @@ def _confine(channel: int, layers: Layers, memory_bytes: int, cpu_s: int) -> Non
     """Give up everything, in the order in which each step still finds what it needs."""
     for descriptor in (0, 1, 2):
         os.dup2(layers.null, descriptor)
-    signal.signal(signal.SIGXCPU, signal.SIG_DFL)
     if layers.landlock is not None:
         layers.landlock.close()
     os.dup2(channel, _CHANNEL)
@@ -93,7 +92,7 @@ def _confine(channel: int, layers: Layers, memory_bytes: int, cpu_s: int) -> Non
 class _Child:
     """Speaks with the host on behalf of the policy."""
 
-    def __init__(self, reserve: list[bytearray], output_bytes: int) -> None:
+    def __init__(self, reserve: list[bytes], output_bytes: int) -> None:
         self._reserve = reserve
         self._output_bytes = output_bytes
         self._sink = Sink(output_bytes, self._flooded)
@@ -204,11 +203,11 @@ def _seed(seed: int) -> None:
     There is no entropy in here, and Python would fall back to the clock: the same policy would decide differently each time.
     """
     random.seed(seed)
-    of_others = random.Random(f"unseeded generators of {seed}")  # noqa: S311 - repeatable is the point
     seeded = random.Random.seed
+    unseeded = itertools.count()
 
     def seed_generator(self: random.Random, a: Any = None, version: int = 2) -> None:
-        seeded(self, of_others.getrandbits(64) if a is None else a, version)
+        seeded(self, f"generator {next(unseeded)} of {seed}" if a is None else a, version)
 
     random.Random.seed = seed_generator  # type: ignore[method-assign]
     random.seed = types.MethodType(seed_generator, random._inst)  # noqa: SLF001 - was bound at import

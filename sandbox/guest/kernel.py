@@ -12,6 +12,7 @@ _LANDLOCK_VERSION = 1
 _LANDLOCK_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # rights by ABI; 16 from 5 on
 _LANDLOCK_NET_ABI, _LANDLOCK_SCOPE_ABI = 4, 6
 _BPF_INSTRUCTION_BYTES = 8
+_CLONE_NEWUTS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWNET = 0x04000000, 0x08000000, 0x10000000, 0x40000000
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
@@ -53,6 +54,12 @@ def forbid_new_privileges() -> None:
 def require_seccomp() -> None:
     """Raise OSError where the kernel has no seccomp."""
     _prctl(_PR_GET_SECCOMP)
+
+
+def leave_namespaces() -> bool:
+    """Leave the network, System V IPC and host name of the machine for empty ones; return whether the kernel let us."""
+    wanted = _CLONE_NEWNET | _CLONE_NEWIPC | _CLONE_NEWUTS
+    return any(_libc.unshare(flags) == 0 for flags in (wanted, wanted | _CLONE_NEWUSER))
 
 
 class SeccompLock:

@@ -24,9 +24,9 @@ from sandbox.guest import child, kernel, wire
 from sandbox.guest.modules import LOADED_LATER, PRELOADED
 from sandbox.guest.seccomp import build_filter
 
-LAYERS = ("dumpable", "rlimits", "landlock", "seccomp")
 _IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE")
 _FRAME_BYTES = 64
+_RESERVE_BYTES = 2 * 2**20
 
 
 def main(arguments: list[str]) -> None:
@@ -35,8 +35,7 @@ def main(arguments: list[str]) -> None:
     parser.add_argument("--socket", help="path of the host's socket")
     parser.add_argument("--descriptor", type=int, help="inherited descriptor of the control channel")
     parser.add_argument("--uid", type=int, help="become this user once everything is loaded")
-    parser.add_argument("--cpu", type=int, help="stay on this core")
-    parser.add_argument("--without", default="", help="layers to switch off, by comma: tests only")
+    parser.add_argument("--without", default="", help="tests only: of namespaces,dumpable,rlimits,landlock,seccomp")
     parser.add_argument("--warm", action="store_true", help="load everything and end: leaves compiled modules in the image")
     options = parser.parse_args(arguments)
     _preload()
@@ -47,8 +46,6 @@ def main(arguments: list[str]) -> None:
     else:
         control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         control.connect(options.socket)
-    if options.cpu is not None:
-        os.sched_setaffinity(0, {options.cpu})
     try:
         runner = _Runner(control, _prepare(options.uid, frozenset(options.without.split(","))))
     except (OSError, KeyError) as error:
@@ -67,16 +64,19 @@ def _prepare(uid: int | None, without: frozenset[str]) -> child.Layers:
     null = os.open(os.devnull, os.O_RDWR)
     for name in _IGNORED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
+    is_init = os.getpid() == 1  # then a container has done its part
+    namespaces = is_init or ("namespaces" not in without and kernel.leave_namespaces())
     if uid is not None:
         os.setgroups([])
         os.setresgid(uid, uid, uid)
         os.setresuid(uid, uid, uid)
     os.environ.clear()
     os.chdir("/")
-    if os.getpid() != 1:
+    if not is_init:
         kernel.adopt_orphans()
     kernel.require_seccomp()
     kernel.forbid_new_privileges()
+    reserve = [bytes(_RESERVE_BYTES)]  # here, since a child would pay for touching it
     statistics = Path("/proc/self/statm").read_text(encoding="ascii")
     if "dumpable" not in without:
         kernel.forbid_inspection()
@@ -86,6 +86,8 @@ def _prepare(uid: int | None, without: frozenset[str]) -> child.Layers:
         seccomp=None if "seccomp" in without else kernel.SeccompLock(build_filter(os.uname().machine)),
         rlimits="rlimits" not in without,
         own_address_space=int(statistics.split()[0]) * os.sysconf("SC_PAGE_SIZE"),
+        reserve=reserve,
+        namespaces=namespaces,
     )
     sys.argv[:] = []
     return layers
@@ -102,7 +104,7 @@ class _Runner:
 
     def serve(self) -> None:
         abi = 0 if self._layers.landlock is None else self._layers.landlock.abi
-        self._control.send(wire.UP.pack(wire.UP_MARK, os.getpid(), sys.hexversion, abi, os.getuid()))
+        self._control.send(wire.UP.pack(wire.UP_MARK, sys.hexversion, abi, self._layers.namespaces))
         gc.collect()
         gc.freeze()  # the collector of a child would otherwise touch, and so copy, every page
         gc.disable()

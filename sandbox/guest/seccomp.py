@@ -1,4 +1,10 @@
-"""Build the child's system-call filter as classic BPF, in Python: an allow list, no library needed."""
+"""Build the child's system-call filter as classic BPF, in Python: an allow list, no library needed.
+
+The numbers are searched by halves. The kernel runs a new filter once for every call there is, to remember which ones it
+always allows; through a list of a hundred comparisons that took longer than all other locks of a child together.
+"""
+
+from __future__ import annotations
 
 import errno
 import struct
@@ -14,27 +20,15 @@ _X32_BIT = 0x40000000
 _LAST_OWN_DESCRIPTOR = 3
 _PROT_EXEC = 4
 _CLONE_THREAD = 0x00010000
+_IN_A_ROW = 3  # numbers compared one after the other, where halving no longer pays
 
-
-class _Program:
-    """BPF instructions in the making."""
-
-    def __init__(self) -> None:
-        self.code = bytearray()
-
-    def add(self, operation: int, value: int, if_true: int = 0, if_false: int = 0) -> None:
-        self.code += struct.pack("<HBBI", operation, if_true, if_false, value)
-
-    def decide(self, number: int, verdict: int) -> None:
-        self.add(_IS, number, 0, 1)
-        self.add(_RETURN, verdict)
-
-    def decide_by_argument(self, number: int, argument: int, test: int, value: int, *, when_true: int, otherwise: int) -> None:
-        self.add(_IS, number, 0, 4)
-        self.add(_LOAD, argument)
-        self.add(test, value, 0, 1)
-        self.add(_RETURN, when_true)
-        self.add(_RETURN, otherwise)
+_LEAVES = (
+    (calls.ALLOWED, _ALLOW),
+    (calls.NO_FILES, _ERRNO | errno.ENOENT),
+    (calls.NO_IDENTITY, _ERRNO | 0),
+    (calls.NOT_THERE, _ERRNO | errno.ENOSYS),
+    (calls.HOSTILE, _KILL),
+)
 
 
 def build_filter(machine: str) -> bytes:
@@ -44,32 +38,49 @@ def build_filter(machine: str) -> bytes:
         KeyError: the machine has no table.
     """
     architecture, numbers = calls.MACHINES[machine]
-    program = _Program()
-    program.add(_LOAD, _ARCHITECTURE)
-    program.add(_IS, architecture, 1, 0)
-    program.add(_RETURN, _KILL)
-    program.add(_LOAD, _NUMBER)
-    program.add(_AT_LEAST, _X32_BIT, 0, 1)
-    program.add(_RETURN, _KILL)
+    bodies: dict[int, list[bytes]] = {}
+    for names, verdict in _LEAVES:
+        bodies |= {number: [_instruction(_RETURN, verdict)] for number in _present(names, numbers)}
+    own = _by_argument(_FIRST_ARGUMENT, _ABOVE, _LAST_OWN_DESCRIPTOR, _REFUSE, _ALLOW)
+    bodies |= dict.fromkeys(_present(calls.ON_OWN_DESCRIPTORS, numbers), own)
+    no_exec = _by_argument(_THIRD_ARGUMENT, _HAS_BITS, _PROT_EXEC, _REFUSE, _ALLOW)
+    bodies |= dict.fromkeys(_present(calls.WITHOUT_EXEC, numbers), no_exec)
+    no_thread = _by_argument(_FIRST_ARGUMENT, _HAS_BITS, _CLONE_THREAD, _ERRNO | errno.EAGAIN, _REFUSE)
+    bodies |= dict.fromkeys(_present(calls.NO_THREADS, numbers), no_thread)
+    head = [
+        _instruction(_LOAD, _ARCHITECTURE),
+        _instruction(_IS, architecture, 1, 0),
+        _instruction(_RETURN, _KILL),
+        _instruction(_LOAD, _NUMBER),
+        _instruction(_AT_LEAST, _X32_BIT, 0, 1),
+        _instruction(_RETURN, _KILL),
+    ]
+    return b"".join(head + _search(sorted(bodies.items())))
 
-    def present(names: tuple[str, ...]) -> list[int]:
-        return [numbers[name] for name in names if name in numbers]
 
-    for number in present(calls.ON_OWN_DESCRIPTORS):  # the hot ones first: the kernel walks the list for every call
-        program.decide_by_argument(number, _FIRST_ARGUMENT, _ABOVE, _LAST_OWN_DESCRIPTOR, when_true=_REFUSE, otherwise=_ALLOW)
-    for number in present(calls.WITHOUT_EXEC):
-        program.decide_by_argument(number, _THIRD_ARGUMENT, _HAS_BITS, _PROT_EXEC, when_true=_REFUSE, otherwise=_ALLOW)
-    for number in present(calls.NO_THREADS):
-        again = _ERRNO | errno.EAGAIN
-        program.decide_by_argument(number, _FIRST_ARGUMENT, _HAS_BITS, _CLONE_THREAD, when_true=again, otherwise=_REFUSE)
-    for names, verdict in (
-        (calls.ALLOWED, _ALLOW),
-        (calls.NO_FILES, _ERRNO | errno.ENOENT),
-        (calls.NO_IDENTITY, _ERRNO | 0),
-        (calls.NOT_THERE, _ERRNO | errno.ENOSYS),
-        (calls.HOSTILE, _KILL),
-    ):
-        for number in present(names):
-            program.decide(number, verdict)
-    program.add(_RETURN, _REFUSE)
-    return bytes(program.code)
+def _search(entries: list[tuple[int, list[bytes]]]) -> list[bytes]:
+    if len(entries) > _IN_A_ROW:
+        middle = len(entries) // 2
+        lower, upper = _search(entries[:middle]), _search(entries[middle:])
+        return [_instruction(_AT_LEAST, entries[middle][0], len(lower), 0), *lower, *upper]
+    code = []
+    for number, body in entries:
+        code += [_instruction(_IS, number, 0, len(body)), *body]
+    return [*code, _instruction(_RETURN, _REFUSE)]
+
+
+def _by_argument(argument: int, test: int, value: int, when_true: int, otherwise: int) -> list[bytes]:
+    return [
+        _instruction(_LOAD, argument),
+        _instruction(test, value, 0, 1),
+        _instruction(_RETURN, when_true),
+        _instruction(_RETURN, otherwise),
+    ]
+
+
+def _instruction(operation: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return struct.pack("<HBBI", operation, if_true, if_false, value)
+
+
+def _present(names: tuple[str, ...], numbers: dict[str, int]) -> list[int]:
+    return [numbers[name] for name in names if name in numbers]

@@ -21,7 +21,7 @@ RUN = struct.Struct("<cQIQ")  # RUN_MARK, address space to add in bytes, CPU sec
 RUN_MARK, KILL_MARK, PING_MARK = b"R", b"K", b"P"
 
 # runner -> host
-UP = struct.Struct("<cIIII")  # UP_MARK, own pid, Python's hexversion, ABI of Landlock (0 = none), uid
+UP = struct.Struct("<cII?")  # UP_MARK, Python's hexversion, ABI of Landlock (0 = none), in namespaces of its own
 ENDED = struct.Struct("<ciQQQI")  # ENDED_MARK, wait status, user and system CPU in us, high-water memory in bytes, strays
 PONG = struct.Struct("<cIIi")  # PONG_MARK, replays so far, open descriptors, nice value
 UP_MARK, ENDED_MARK, PONG_MARK, FAILED_MARK = b"U", b"E", b"P", b"F"

@@ -22,9 +22,12 @@ from sandbox.image import ImageStatus, build, image_status, image_tag
 from sandbox.owner import Owner
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias
 
     from docker import DockerClient
+
+    Mine: TypeAlias = Callable[[], list[str]]
 
 pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("engine")]
 PROJECT = Path(__file__).parents[2]
@@ -52,10 +55,17 @@ def owned_by(client: DockerClient, pid: int) -> list[str]:
     return [entry["Id"] for entry in found if Owner.parse(entry["Labels"][OWNER_LABEL]).pid == pid]
 
 
-def test_the_container_is_walled_in(client: DockerClient, docker_sandbox: DockerSandbox) -> None:
+@pytest.fixture
+def mine(client: DockerClient) -> Mine:
+    """Return what tells the containers that this test has added."""
+    before = set(owned_by(client, os.getpid()))
+    return lambda: [container for container in owned_by(client, os.getpid()) if container not in before]
+
+
+def test_the_container_is_walled_in(client: DockerClient, docker_sandbox: DockerSandbox, mine: Mine) -> None:
     """The engine was asked for every wall, and says that they stand."""
     with docker_sandbox.open(GOOD, QUICK):
-        (container,) = owned_by(client, os.getpid())
+        (container,) = mine()
         found: dict[str, Any] = client.api.inspect_container(container)
     host, config = found["HostConfig"], found["Config"]
 
@@ -76,16 +86,16 @@ def test_the_container_is_walled_in(client: DockerClient, docker_sandbox: Docker
     assert not any("HARNESS" in entry or "HOME" in entry for entry in config["Env"])
 
 
-def test_the_socket_is_gone_before_a_policy_arrives(client: DockerClient, docker_sandbox: DockerSandbox) -> None:
+def test_the_socket_is_gone_before_a_policy_arrives(client: DockerClient, docker_sandbox: DockerSandbox, mine: Mine) -> None:
     """Nobody else can connect: neither the socket nor its folder exists any more."""
     with docker_sandbox.open(GOOD, QUICK):
-        (container,) = owned_by(client, os.getpid())
+        (container,) = mine()
         (mount,) = client.api.inspect_container(container)["Mounts"]
 
         assert not Path(mount["Source"]).exists()
 
 
-def test_closing_removes_every_container(client: DockerClient) -> None:
+def test_closing_removes_every_container(mine: Mine) -> None:
     """Of sessions that were closed, and of those that were not."""
     sandbox = DockerSandbox()
     sandbox.open(GOOD, QUICK).close()
@@ -93,7 +103,7 @@ def test_closing_removes_every_container(client: DockerClient) -> None:
     session.start(context())
     sandbox.close()
 
-    assert owned_by(client, os.getpid()) == []
+    assert mine() == []
     session.close()
 
 
@@ -114,15 +124,18 @@ def test_sessions_open_side_by_side(docker_sandbox: DockerSandbox) -> None:
     assert stops == [Stop.EXHAUSTED] * 9
 
 
-def test_a_container_can_be_kept_on_one_core(client: DockerClient) -> None:
-    """The engine pins it."""
-    sandbox = DockerSandbox(cpu=0)
-    with sandbox.open(GOOD, QUICK) as session:
-        (container,) = owned_by(client, os.getpid())
+def test_a_container_follows_its_thread_to_its_core(client: DockerClient, docker_sandbox: DockerSandbox, mine: Mine) -> None:
+    """A thread that is pinned to one core gets its container there; one that is not leaves the choice to the kernel."""
+    cores = os.sched_getaffinity(0)
+    chosen = []
+    for wanted in (cores, {min(cores)}):
+        os.sched_setaffinity(0, wanted)
+        with docker_sandbox.open(GOOD, QUICK):
+            (container,) = mine()
+            chosen.append(client.api.inspect_container(container)["HostConfig"]["CpusetCpus"])
+    os.sched_setaffinity(0, cores)
 
-        assert client.api.inspect_container(container)["HostConfig"]["CpusetCpus"] == "0"
-        assert drive(session).stop is Stop.EXHAUSTED
-    sandbox.close()
+    assert chosen == ["" if len(cores) > 1 else str(min(cores)), str(min(cores))]
 
 
 HARNESS = """
@@ -164,11 +177,11 @@ def test_what_a_killed_harness_leaves_is_swept_and_what_a_living_one_uses_stays(
         sweep()
 
 
-def test_a_container_that_dies_is_replaced(client: DockerClient, docker_sandbox: DockerSandbox) -> None:
+def test_a_container_that_dies_is_replaced(client: DockerClient, docker_sandbox: DockerSandbox, mine: Mine) -> None:
     """Removed by somebody else between two replays: the session gets another one and goes on."""
     with docker_sandbox.open(GOOD, QUICK) as session:
         assert drive(session).stop is Stop.EXHAUSTED
-        (container,) = owned_by(client, os.getpid())
+        (container,) = mine()
         client.api.remove_container(container, force=True)
 
         assert drive(session).stop is Stop.EXHAUSTED
@@ -198,14 +211,14 @@ def test_an_unknown_base_is_refused() -> None:
         build("dream-harness-no-such-base:1")
 
 
-def test_an_unknown_runtime_is_refused(client: DockerClient) -> None:
+def test_an_unknown_runtime_is_refused(mine: Mine) -> None:
     """The engine's own words are passed on, and nothing is left behind."""
     sandbox = DockerSandbox(runtime="no-such-runtime")
     with pytest.raises(SandboxError, match="no-such-runtime"):
         sandbox.open(GOOD, QUICK)
     sandbox.close()
 
-    assert owned_by(client, os.getpid()) == []
+    assert mine() == []
 
 
 def test_no_engine_is_an_error_of_ours(tmp_path: Path) -> None:

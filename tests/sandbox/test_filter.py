@@ -1,0 +1,88 @@
+"""The system-call filter gives each call its verdict on every machine that has a table; run here as the kernel would."""
+
+from __future__ import annotations
+
+import errno
+import struct
+from itertools import chain
+
+import pytest
+
+from sandbox.guest import calls
+from sandbox.guest.seccomp import build_filter
+
+ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+NAMED = {
+    **dict.fromkeys(calls.ALLOWED, ALLOW),
+    **dict.fromkeys(calls.NO_FILES, ERRNO | errno.ENOENT),
+    **dict.fromkeys(calls.NO_IDENTITY, ERRNO),
+    **dict.fromkeys(calls.NOT_THERE, ERRNO | errno.ENOSYS),
+    **dict.fromkeys(calls.HOSTILE, KILL),
+}
+
+
+def verdict(program: bytes, number: int, architecture: int, *arguments: int) -> int:
+    """Run classic BPF over one system call."""
+    filled = [*arguments, *[0] * (6 - len(arguments))]
+    data = struct.pack("<IIQ6Q", number, architecture, 0, *filled)
+    code = list(struct.iter_unpack("<HBBI", program))
+    at, value = 0, 0
+    while True:
+        operation, if_true, if_false, k = code[at]
+        at += 1
+        if operation == 0x06:
+            return k
+        if operation == 0x20:
+            (value,) = struct.unpack_from("<I", data, k)
+        else:
+            holds = {0x15: value == k, 0x25: value > k, 0x35: value >= k, 0x45: bool(value & k)}[operation]
+            at += if_true if holds else if_false
+
+
+@pytest.mark.parametrize("machine", calls.MACHINES)
+def test_every_call_has_its_verdict(machine: str) -> None:
+    """Named calls as their list says, all others refused, whatever the number."""
+    architecture, numbers = calls.MACHINES[machine]
+    program = build_filter(machine)
+    special = {*calls.ON_OWN_DESCRIPTORS, *calls.WITHOUT_EXEC, *calls.NO_THREADS}
+    named = {number: NAMED[name] for name, number in numbers.items() if name not in special}
+    others = set(range(1000)) - set(numbers.values())
+
+    assert {number: verdict(program, number, architecture) for number in named} == named
+    assert {verdict(program, number, architecture) for number in others} == {ERRNO | errno.EPERM}
+
+
+@pytest.mark.parametrize("machine", calls.MACHINES)
+def test_some_calls_depend_on_their_arguments(machine: str) -> None:
+    """Own descriptors only, no executable memory, threads refused as a limit is, processes as forbidden."""
+    architecture, numbers = calls.MACHINES[machine]
+    program = build_filter(machine)
+
+    def told(name: str, *arguments: int) -> int:
+        return verdict(program, numbers[name], architecture, *arguments)
+
+    assert [told("write", descriptor) for descriptor in (0, 3, 4, 2**32 - 1)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
+    assert [told("mmap", 0, 4096, protection) for protection in (0, 3, 4, 7)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
+    assert [told("clone", flags) for flags in (0x3D0F00, 0x1200011)] == [ERRNO | errno.EAGAIN, ERRNO | 1]
+
+
+@pytest.mark.parametrize("machine", calls.MACHINES)
+def test_a_foreign_abi_is_fatal(machine: str) -> None:
+    """Calls of another architecture, and x32 numbers, would slip past a table of this one."""
+    architecture, numbers = calls.MACHINES[machine]
+    program = build_filter(machine)
+
+    assert verdict(program, numbers["write"], architecture ^ 1, 3) == KILL
+    assert verdict(program, 0x40000000 + numbers["write"], architecture, 3) == KILL
+
+
+def test_the_lists_do_not_overlap_and_every_name_has_a_number() -> None:
+    """A call stands in one list, and exists on one machine at least."""
+    lists = (
+        *(calls.ALLOWED, calls.ON_OWN_DESCRIPTORS, calls.WITHOUT_EXEC, calls.NO_FILES),
+        *(calls.NO_THREADS, calls.NO_IDENTITY, calls.NOT_THERE, calls.HOSTILE),
+    )
+    names = list(chain.from_iterable(lists))
+
+    assert len(names) == len(set(names))
+    assert set(names) == {name for _, numbers in calls.MACHINES.values() for name in numbers}
