@@ -29,7 +29,8 @@ image: $(READY) ## Build the sandbox image where an engine answers
 bench: $(READY) image ## Print the figures of benchmarks/
 	$(BIN)/python -m benchmarks
 
-requirements: $(READY) ## Pin every dependency by hash
+requirements: ## Pin every dependency by hash
+	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --group dev pyproject.toml -o requirements-dev.txt
 
