@@ -273,6 +273,7 @@ def sandbox_build(
     base: Annotated[
         str | None, typer.Option("--base", metavar="IMAGE", help="Base image with Python 3.11 or later; default a pinned one.")
     ] = None,
+    if_engine: Annotated[bool, typer.Option("--if-engine", help="Do nothing where no Docker engine answers.")] = False,
     config: of.Config = None,
     as_json: of.AsJson = False,
 ) -> None:
@@ -280,7 +281,7 @@ def sandbox_build(
     from harness.cli.sandboxes import build
 
     _loaded(context)
-    raise typer.Exit(build(base, as_json))
+    raise typer.Exit(build(base, if_engine, as_json))
 
 
 @sandbox_app.command("check")

@@ -92,3 +92,11 @@ def test_build_and_sweep_without_an_engine_are_out_of_reach(folder: Path) -> Non
         ended = process("sandbox", name, cwd=folder, variables=GONE)
         assert (ended.code, ended.out) == (3, "")
         assert "Docker engine" in ended.err
+
+
+def test_build_may_be_asked_for_where_an_engine_answers_alone(folder: Path) -> None:
+    """For scripts that set a machine up, whatever it is."""
+    ended = process("sandbox", "build", "--if-engine", "--json", cwd=folder, variables=GONE)
+
+    assert (ended.code, ended.json) == (0, {"image": None})
+    assert "no image is built" in ended.err
