@@ -13,7 +13,6 @@ import struct
 import tempfile
 import threading
 from contextlib import suppress
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +34,7 @@ OWNER_LABEL = "dream-harness.owner"
 IMAGE_LABEL = "dream-harness.image"
 _USER = "65529:65529"  # a uid within the range that distributions leave unused
 _SOCKET_FOLDER = "/channel"
+_SECCOMP_PROFILE = Path(__file__).with_name("container-seccomp.json")
 _RUNNER_MEMORY_BYTES = 64 * 2**20  # the runner and what every child shares with it
 _PROCESSES = 32  # the engine's own start-up in the container needs some for a moment
 _START_S = 30.0
@@ -154,7 +154,7 @@ def _host_config(client: DockerClient, limits: GuestLimits, runtime: str | None)
 
     cores = os.sched_getaffinity(0)
     memory_bytes = limits.memory_bytes + _RUNNER_MEMORY_BYTES
-    profile = files("sandbox").joinpath("container-seccomp.json").read_text(encoding="ascii")
+    profile = _SECCOMP_PROFILE.read_text(encoding="ascii")
     config: dict[str, Any] = client.api.create_host_config(
         network_mode="none",
         ipc_mode="none",
@@ -247,11 +247,11 @@ class _Container:
 
     def close(self) -> None:
         self.control.close()
-        if self._id:
-            with translated("remove a sandbox container"):
-                _remove(self._client, self._id)
-            self._id = ""
         self._living.discard(self)
+        if self._id:
+            container, self._id = self._id, ""
+            with translated("remove a sandbox container"):
+                _remove(self._client, container)
 
     def last_words(self) -> str:
         with suppress(SandboxError):

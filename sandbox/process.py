@@ -27,6 +27,7 @@ PATIENCE_S = 10.0  # with our own runner, on a machine that is busy with other w
 _LAST_WORDS_S = 0.2  # between a closed channel and the end of its process
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _TIMEVAL = struct.Struct("ll")
+_MOST_OUTPUT_BYTES = 2**53  # the count is the process's own claim; this much every store and every JSON reader can hold
 _FRAME_BYTES = max(wire.OUTPUT.size + wire.OUTPUT_TAIL_BYTES, wire.FAULT.size + wire.MESSAGE_BYTES + wire.TRACEBACK_BYTES)
 
 
@@ -292,7 +293,10 @@ class Process:
     def _take_output(self, frame: bytes) -> None:
         if len(frame) <= wire.OUTPUT.size:
             self._break("sent a broken frame of output")
-        self.output_bytes = wire.OUTPUT.unpack_from(frame)[1]
+        printed = wire.OUTPUT.unpack_from(frame)[1]
+        if printed < self.output_bytes:
+            self._break("sent a broken frame of output")
+        self.output_bytes = min(printed, _MOST_OUTPUT_BYTES)
         self.output_tail = (self.output_tail + frame[wire.OUTPUT.size :])[-wire.OUTPUT_TAIL_BYTES :]
 
     def _take_fault(self, frame: bytes) -> NoReturn:
@@ -300,7 +304,7 @@ class Process:
             self._break("sent a broken frame of fault")
         _, place, size = wire.FAULT.unpack_from(frame)
         text = frame[wire.FAULT.size :]
-        if place >= len(wire.FAULTS) or size > len(text):
+        if place >= len(wire.FAULTS) or size > min(len(text), wire.MESSAGE_BYTES) or len(text) - size > wire.TRACEBACK_BYTES:
             self._break("sent a broken frame of fault")
         kind = wire.FAULTS[place]
         figures: dict[str, float] = {}

@@ -53,7 +53,9 @@ class RunnerSession:
         if self._replay is not None:
             self._replay.abandon()
             self._replay = None
-        self.drop_runner()
+        if self._runner is not None:
+            runner, self._runner = self._runner, None
+            runner.close()
 
     def __enter__(self) -> Self:
         return self
@@ -85,12 +87,12 @@ class RunnerSession:
         return process
 
     def drop_runner(self) -> str:
-        """Give the runner up; the next replay gets another. Return what is known about its end."""
+        """Give up a runner that is lost; the next replay gets another. Return what is known about its end."""
         if self._runner is None:
             return ""
-        words = self._runner.last_words()
-        self._runner.close()
-        self._runner = None
+        runner, self._runner = self._runner, None
+        words = runner.last_words()
+        runner.close()
         return words
 
     def _running(self) -> Runner:
