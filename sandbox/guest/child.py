@@ -15,6 +15,7 @@ import marshal
 import os
 import random
 import resource
+import signal
 import sys
 import traceback
 import types
@@ -65,6 +66,7 @@ def serve(channel: int, layers: Layers, memory_bytes: int, cpu_s: int, output_by
 
 def _confine(channel: int, layers: Layers, memory_bytes: int, cpu_s: int) -> None:
     """Give up everything, in the order in which each step still finds what it needs."""
+    kernel.die_with_parent(signal.SIGKILL)
     for descriptor in (0, 1, 2):
         os.dup2(layers.null, descriptor)
     if layers.landlock is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -341,6 +342,60 @@ def test_a_runner_that_dies_between_replays_is_replaced(sandbox: Sandbox) -> Non
         kill_runner(session)
 
         assert drive(session).stop is Stop.EXHAUSTED
+
+
+def test_a_runner_that_dies_twice_under_one_policy_is_the_policys_fault(sandbox: Sandbox) -> None:
+    """Replaced once, lost again while the same question is asked: a fault, and the session still serves."""
+    source = policy("time.sleep(0.8)\nreturn [0]", top="import time")
+    with sandbox.open(source, QUICK) as session:
+        replay = session.start(context())
+        killer = threading.Thread(target=kill_two_runners, args=(session,))
+        killer.start()
+        with pytest.raises(PolicyFault) as raised:
+            replay.decide(FIRST)
+        killer.join()
+
+        assert raised.value.fault.kind is FaultKind.EXITED
+        assert "lost twice" in raised.value.fault.message
+        assert session.start(context()).decide(FIRST) == [0]
+
+
+def kill_two_runners(session: Any) -> None:
+    """Kill the session's runner, and the one that replaces it."""
+    first = session._runner.pid
+    time.sleep(0.2)
+    os.kill(first, signal.SIGKILL)
+    while session._runner is None or session._runner.pid == first:
+        time.sleep(0.01)
+    second = session._runner.pid
+    time.sleep(0.2)
+    os.kill(second, signal.SIGKILL)
+
+
+def test_whatever_a_process_sends_is_an_answer_or_a_fault(sandbox: Sandbox) -> None:
+    """Two hundred processes that send random frames, of the known marks and lengths as well: no error of ours, no hang."""
+    source = policy(
+        "rng = random.Random(self.seed)\n"
+        "for _ in range(rng.randrange(4)):\n"
+        "    size = rng.choice([0, 1, 2, 3, 4, 5, 9, 13, 17, 100, 8009, 9000])\n"
+        "    os.write(3, rng.choice([b'A', b'O', b'X', b'R', b'C', b'H', b'']) + rng.randbytes(size))\n"
+        "return [0]",
+        init="self.seed = context.seed",
+        top="import os, random",
+    )
+    kinds = set()
+    with sandbox.open(source, QUICK) as session:
+        for seed in range(200):
+            try:
+                replay = session.start(context(seed=seed))
+                for number in range(3):
+                    assert replay.decide(Observation(number + 1, [(-1, OUTCOME)] if number == 0 else [])) == [0]
+                replay.finish()
+            except PolicyFault as broken:
+                kinds.add(broken.fault.kind)
+        assert session.health() == (200 + 1, session.health()[1], 0)
+
+    assert FaultKind.PROTOCOL_FAULT in kinds
 
 
 def kill_runner(session: Any) -> None:
