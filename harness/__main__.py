@@ -13,11 +13,8 @@ def main() -> None:
 
         sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
         code = run(sys.argv[1:])
-        sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
-    except BrokenPipeError:
-        code = 0
     sys.exit(code)
 
 

@@ -58,7 +58,8 @@ _Number = BeforeValidator(_exact)
 _Optional = BeforeValidator(_none)
 _Count = Annotated[int, _Number, Field(ge=0), Wish("a whole number of at least 0")]
 _Positive = Annotated[int, _Number, Field(ge=1), Wish("a whole number of at least 1")]
-_Finite = Annotated[float, _Number, Field(allow_inf_nan=False), Wish("a finite number")]
+# Far below the largest float, so that a value stays finite.
+_Weight = Annotated[float, _Number, Field(ge=-1e100, le=1e100, allow_inf_nan=False), Wish("a finite number, 1e100 at most")]
 _Seconds = Annotated[float, _Number, Field(gt=0, allow_inf_nan=False), Wish("a number of seconds above 0")]
 _Text = Annotated[str, Field(min_length=1), Wish("text that is not empty")]
 
@@ -80,8 +81,8 @@ class Settings(BaseSettings):
     image: Annotated[str | None, _Optional, Wish("the name of an image, or none")] = Field(
         None, description="Docker image for sandbox containers; none takes the one that `harness sandbox build` makes."
     )
-    beta1: _Finite = Field(_WEIGHTS.beta1, description="What each revealed attempt costs in the value.")
-    beta2: _Finite = Field(_WEIGHTS.beta2, description="What attempts per round add to the value.")
+    beta1: _Weight = Field(_WEIGHTS.beta1, description="What each revealed attempt costs in the value.")
+    beta2: _Weight = Field(_WEIGHTS.beta2, description="What attempts per round add to the value.")
     normalize: Annotated[Normalize, Wish("tree or none")] = Field(
         _WEIGHTS.normalize, description="Quality as a share of each tree's span, or as the plain score."
     )

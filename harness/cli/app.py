@@ -4,7 +4,6 @@ Exit codes: 0 yes or done, 1 the answer is no, 2 usage or bad input, 3 sandbox o
 interrupted. This module imports typer and the standard library alone, so that `--help` is quick.
 """
 
-import os
 import sys
 import traceback
 from pathlib import Path
@@ -14,7 +13,7 @@ import typer
 
 from harness import __version__
 from harness.cli import options as of
-from harness.cli.output import note
+from harness.cli.output import drop_answers, note
 from harness.cli.spread import Quick, Spread
 from harness.errors import HarnessError, InputError
 
@@ -53,9 +52,8 @@ def run(args: "Sequence[str]") -> int:
     from sandbox.base import SandboxError
 
     try:
-        app(args=list(args), prog_name="harness")
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else 0
+        code = _ended(args)
+        sys.stdout.flush()
     except InputError as error:
         note(str(error))
         return BAD_INPUT
@@ -63,12 +61,24 @@ def run(args: "Sequence[str]") -> int:
         note(str(error))
         return OUT_OF_REACH
     except BrokenPipeError:
-        # Whoever read our answers has closed; nothing more can be said, not even at the interpreter's end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_answers()
         return 0
+    except OSError as error:
+        drop_answers()
+        note(f"{error}; free what is full or busy and run the command again")
+        return OUT_OF_REACH
     except Exception:  # noqa: BLE001 - the last line of the program: a bug of ours must not look like an answer
         note(f"this is a bug in the harness {__version__}; please report it with what follows\n{traceback.format_exc()}")
         return BUG
+    return code
+
+
+def _ended(args: "Sequence[str]") -> int:
+    """Run one command to its end and return the code that it exits with."""
+    try:
+        app(args=list(args), prog_name="harness")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
     return 0
 
 

@@ -6,16 +6,36 @@ Text of policies, trees and models is untrusted: it is shown without control cha
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+_WIDE = 1e6
+"""Figures from here on are written with an exponent, so that columns stay narrow."""
+
 
 def say(text: str = "") -> None:
     """Write one answer to standard output."""
-    sys.stdout.write(clean(text) + "\n")
+    say_exactly(clean(text) + "\n")
+
+
+def say_exactly(text: str) -> None:
+    """Write text to standard output as it is. Whoever has stopped reading has seen enough: the command ends as done."""
+    try:
+        sys.stdout.write(text)
+    except BrokenPipeError:
+        drop_answers()
+        raise SystemExit(0) from None
+
+
+def drop_answers() -> None:
+    """Send what is left of standard output nowhere, or the interpreter would fail on it once more at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def note(text: str) -> None:
@@ -27,7 +47,7 @@ def note(text: str) -> None:
 
 def say_json(document: Any) -> None:
     """Write one JSON document to standard output."""
-    sys.stdout.write(json.dumps(document, allow_nan=False, indent=2) + "\n")
+    say_exactly(json.dumps(document, allow_nan=False, indent=2) + "\n")
 
 
 def clean(text: str) -> str:
@@ -52,7 +72,8 @@ def number(value: float | None, signed: bool = False) -> str:
     """Return a figure as people read it; a dash where there is none."""
     if value is None:
         return "-"
-    return f"{value:+.4f}" if signed else f"{value:.4f}"
+    form = ".4f" if abs(value) < _WIDE else ".4e"
+    return format(value, f"+{form}" if signed else form)
 
 
 def counted(count: int, noun: str) -> str:

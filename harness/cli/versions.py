@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness import wiring
-from harness.cli.output import clean, indented, number, say, say_json, table
+from harness.cli.output import clean, indented, number, say, say_exactly, say_json, table
 from harness.cli.policies import required_version
 from harness.cli.replay import HEAD, print_faults, result_document, result_row
 from harness.errors import InputError
@@ -103,7 +103,7 @@ def show(named: str, settings: Settings, source: bool, as_json: bool) -> int:
         if source:
             # Byte for byte into a file or a pipe; a terminal gets it without what could steer it.
             code = version.candidate.source
-            sys.stdout.write(clean(code) if sys.stdout.isatty() else code)
+            say_exactly(clean(code) if sys.stdout.isatty() else code)
             return 0
         lineage = _lineage(store, version)
         judgements = _judgements(store, version)

@@ -43,6 +43,7 @@ BAD = {
     "negative attempts": ((*REPLAY, "--max-attempts=-1"), ("--max-attempts: max_attempts is '-1'", "at least 0, or none")),
     "no number": ((*REPLAY, "--beta1", "nan"), ("--beta1: beta1 is 'nan'", "expected a finite number")),
     "endless": ((*REPLAY, "--beta2", "inf"), ("--beta2: beta2 is 'inf'", "expected a finite number")),
+    "beyond reason": ((*REPLAY, "--beta1", "-1e300"), ("--beta1: beta1 is '-1e300'", "1e100 at most")),
     "beyond a float": ((*REPLAY, "--beta2", "1e999"), ("--beta2: beta2 is '1e999'", "expected a finite number")),
     "normalize": ((*REPLAY, "--normalize", "yes"), ("--normalize: normalize is 'yes'", "expected tree or none")),
     "frontier": ((*REPLAY, "--frontier", "root"), ("--frontier: frontier is 'root'", "expected leaf, any")),
@@ -130,9 +131,22 @@ def test_an_engine_out_of_reach_is_exit_3_and_scores_nobody(folder: Path, policy
 
 
 def test_whoever_stops_reading_gets_no_complaint(folder: Path, trees: Path) -> None:
-    """The pipe is closed before the answer comes."""
-    shown = f"{sys.executable} -m harness trees list {trees} | true"
+    """The answer is longer than a pipe holds, and nobody takes it."""
+    answers = " ".join([str(trees / "one.jsonl")] * 1_000)
+    shown = f"set -o pipefail; {sys.executable} -m harness trees validate --json {answers} | head -c 1 > /dev/null"
 
     ended = subprocess.run(["bash", "-c", shown], cwd=folder, env=environment(), capture_output=True, text=True, check=False)
 
-    assert ended.stderr == ""
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("args", ["config", "trees list trees", "replay policy.py --trees trees --sandbox local --json"])
+@pytest.mark.usefixtures("policy", "trees")
+def test_an_answer_that_cannot_be_written_is_told(folder: Path, args: str) -> None:
+    command = f"{sys.executable} -m harness {args} > /dev/full"
+
+    ended = subprocess.run(["bash", "-c", command], cwd=folder, env=environment(), capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 3
+    assert "No space left on device" in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from builders import tree
-from commands import PROJECT, named, process
+from commands import PROJECT, environment, named, process
 
 from harness import treefile
 from harness.policy import digest_of
@@ -240,6 +244,40 @@ def test_without_an_engine_code_from_a_file_is_not_run_unasked(policy: Path, tre
     assert ended.out == ""
     assert "start a Docker engine" in ended.err
     assert "--sandbox local" in ended.err
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_a_replay_cleanly(folder: Path, trees: Path) -> None:
+    """The policy takes its time; what has been replayed is counted, and nothing is left running."""
+    (folder / "slow.py").write_text(
+        "import time\nclass Policy:\n    def __init__(self, context): pass\n"
+        "    def decide(self, view):\n        time.sleep(0.3)\n        return [0]\n"
+    )
+    running = subprocess.Popen(
+        [sys.executable, "-m", "harness", "replay", "slow.py", "--no-check", "--trees", "trees", "--sandbox", "local"],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stderr is not None
+    first = running.stderr.readline()
+    time.sleep(0.5)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=30)
+
+    assert "local sandbox" in first
+    assert (running.returncode, out) == (130, "")
+    assert "interrupted after" in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.usefixtures("policy")
+def test_figures_of_any_size_stay_readable(command: Callable[..., Ended], trees: Path) -> None:
+    ended = command("replay", "policy.py", "--trees", trees, "--sandbox", "local", "--beta2", "1e90")
+
+    assert max(map(len, ended.out.splitlines())) < 120
 
 
 def test_replay_leaves_nothing_behind(command: Callable[..., Ended], folder: Path, policy: Path, trees: Path) -> None:
