@@ -52,7 +52,6 @@ ALLOWED_MODULES = frozenset(
         "heapq",
         "itertools",
         "json",
-        "logging",
         "math",
         "numbers",
         "operator",

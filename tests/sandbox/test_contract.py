@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from guests import GOOD, QUICK, context, drive, small_tree
 
+from harness.check import ALLOWED_MODULES
 from harness.replay import Stop
 from sandbox.api import FaultKind, Frontier, Observation, PolicyFault, Rule
 from sandbox.base import SandboxError
@@ -442,3 +443,11 @@ def test_small_trees_are_exhausted(sandbox: Sandbox) -> None:
     """The real replay core over a real guest, to the end."""
     with sandbox.open(GOOD, QUICK) as session:
         assert len(drive(session, tree=small_tree()).revealed) == 6
+
+
+def test_every_module_that_the_static_check_allows_is_there(sandbox: Sandbox) -> None:
+    """What `check` lets through can be imported inside, where no file can be opened any more."""
+    with sandbox.open(
+        policy(top="\n".join(f"import {name}" for name in sorted(ALLOWED_MODULES - {"__future__"}))), QUICK
+    ) as session:
+        assert session.start(context()).decide(FIRST) == [0]
