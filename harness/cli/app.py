@@ -42,7 +42,10 @@ app.add_typer(trees_app, name="trees")
 app.add_typer(sandbox_app, name="sandbox")
 
 Policy = Annotated[
-    str | None, typer.Argument(metavar="POLICY", help="A Python file, or a version of the store such as v3.", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="POLICY", help="A Python file, a version of the store such as v3, or a template's name.", show_default=False
+    ),
 ]
 Version = Annotated[str, typer.Argument(metavar="VERSION", help="A version of the store, such as v3.", show_default=False)]
 
@@ -198,7 +201,7 @@ def history_command(
     as_json: of.AsJson = False,
 ) -> None:
     """List what happened to versions, oldest first."""
-    from harness.cli.versions import Filter, history
+    from harness.cli.history import Filter, history
 
     wanted = Filter(version, run, tuple(kind or ()), limit)
     raise typer.Exit(history(wanted, _loaded(context).settings, as_json))
@@ -214,7 +217,7 @@ def show_command(
     as_json: of.AsJson = False,
 ) -> None:
     """Show a version: where it comes from, its code, what it is worth, and why it faulted if it did."""
-    from harness.cli.versions import show
+    from harness.cli.show import show
 
     raise typer.Exit(show(version, _loaded(context).settings, source, as_json))
 
@@ -229,7 +232,7 @@ def diff_command(
     as_json: of.AsJson = False,
 ) -> None:
     """Compare two versions: their code, and their value on every tree, largest difference first."""
-    from harness.cli.versions import diff
+    from harness.cli.diff import diff
 
     raise typer.Exit(diff(first, second, _loaded(context).settings, as_json))
 

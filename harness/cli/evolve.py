@@ -17,8 +17,7 @@ from harness.cli.progress import steps
 from harness.config import flag
 from harness.errors import InputError
 from harness.evolve import HeldOut, Progress, Split, evolve, split_trees
-from harness.policy import Candidate, EventKind, Origin
-from harness.propose import templates
+from harness.policy import EventKind, Origin
 from harness.store import RunPlan, RunState
 
 if TYPE_CHECKING:
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from harness.cli.progress import Steps
     from harness.config import Loaded, Settings
+    from harness.policy import Candidate
     from harness.store import Run, Store
     from harness.tree import Tree
     from sandbox.base import Sandbox
@@ -174,20 +174,11 @@ def _scored(files: Sequence[Path]) -> list[str]:
 
 
 def _named(named: str, settings: Settings) -> Candidate:
-    """Return the policy of a template, a version or a file."""
-    if named in {template.name for template in templates.load()}:
-        return _rendered(named)
     candidate = policies.policy(named, settings).candidate
     refused = wiring.refusal(candidate.source, checked=False)
     if refused is not None:
         raise InputError(f"{named}: {refused.message}")
     return candidate
-
-
-def _rendered(name: str) -> Candidate:
-    template = next(template for template in templates.load() if template.name == name)
-    params = templates.defaults(template)
-    return Candidate(templates.render(template, params), Origin.TEMPLATE, f"{name}: the template as it comes", name, params)
 
 
 @dataclass(frozen=True, slots=True)

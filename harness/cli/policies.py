@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from harness import wiring
 from harness.errors import InputError
 from harness.policy import Candidate, Origin
+from harness.propose import templates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from harness.config import Settings
 
 _VERSION = re.compile(r"v?([0-9]{1,9})")
+_EXPECTED = "a Python file with class Policy, a version such as v3, or the name of a template"
 _READ_BYTES = 16 * 2**20
 """No more of a file is read; what a sandbox takes is far less."""
 
@@ -32,16 +35,25 @@ class Named:
 
 
 def policy(named: str, settings: Settings) -> Named:
-    """Return the policy of a file or a version of the store.
+    """Return the policy of a version of the store, of a file, or of a template at its defaults; a file comes before a template.
 
     Raises:
-        InputError: there is no such file or version.
+        InputError: there is no such file, version or template.
     """
     number = version_number(named)
-    if number is None:
-        return Named(named, Candidate(read(Path(named)), Origin.FILE, f"from {named}"))
-    with wiring.open_store(settings) as store:
-        return Named(f"v{number}", store.version(number).candidate, number)
+    if number is not None:
+        with wiring.open_store(settings) as store:
+            return Named(f"v{number}", store.version(number).candidate, number)
+    template = None if os.path.lexists(named) else _template(named)
+    return Named(named, Candidate(read(Path(named)), Origin.FILE, f"from {named}") if template is None else template)
+
+
+def _template(named: str) -> Candidate | None:
+    template = next((template for template in templates.load() if template.name == named), None)
+    if template is None:
+        return None
+    params = templates.defaults(template)
+    return Candidate(templates.render(template, params), Origin.TEMPLATE, f"{named}: the template as it comes", named, params)
 
 
 def version_number(named: str) -> int | None:
@@ -73,7 +85,7 @@ def read(path: Path) -> str:
             raw = stream.read(_READ_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)).lower()
-        raise InputError(f"{path}: {reason}; expected a Python file with class Policy, or a version such as v3") from error
+        raise InputError(f"{path}: {reason}; expected {_EXPECTED}") from error
     if len(raw) > _READ_BYTES:
         raise InputError(f"{path}: has more than {_READ_BYTES} bytes; expected a Python file with class Policy")
     # Editors of some systems begin a file with a byte order mark, which Python reads past.

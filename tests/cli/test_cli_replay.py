@@ -236,6 +236,20 @@ def test_parameters_reach_the_policy(command: Callable[..., Ended], folder: Path
     assert ended.json["settings"]["params"] == {"width": 2, "note": "x"}
 
 
+def test_a_template_is_a_policy_by_its_name_unless_a_file_is_called_so(
+    command: Callable[..., Ended], folder: Path, policy: Path, trees: Path
+) -> None:
+    """Our own code: without an engine it runs locally."""
+    gone = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
+    of_template = process("replay", "greedy", "--trees", trees, "--json", cwd=folder, variables=gone)
+    (folder / "greedy").write_text(policy.read_text())
+    of_file = command("replay", "greedy", "--trees", trees, "--sandbox", "local", "--json")
+
+    assert (of_template.code, of_template.json["sandbox"]) == (0, "local")
+    assert of_template.json["settings"]["params"] != {}
+    assert of_file.json["policy"]["digest"] == digest_of(policy.read_text())
+
+
 def test_without_an_engine_code_from_a_file_is_not_run_unasked(policy: Path, trees: Path, folder: Path) -> None:
     """`auto` never steps down in silence: it names both ways on."""
     ended = process("replay", policy, "--trees", trees, cwd=folder, variables={"DOCKER_HOST": "unix:///nowhere/docker.sock"})

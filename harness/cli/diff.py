@@ -1,0 +1,82 @@
+"""`harness diff`: two versions, by their code and by their value on every tree that both were judged on."""
+
+from __future__ import annotations
+
+import difflib
+from typing import TYPE_CHECKING, Any
+
+from harness import wiring
+from harness.cli.judgements import judgements
+from harness.cli.output import number, say, say_json, table
+from harness.cli.policies import required_version
+from harness.score import mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.cli.judgements import Judgement
+    from harness.config import Settings
+
+
+def diff(first: str, second: str, settings: Settings, as_json: bool) -> int:
+    """Compare two versions by their code and by their value on every tree that both were judged on."""
+    with wiring.open_store(settings) as store:
+        one, other = (store.version(required_version(named)) for named in (first, second))
+        judged = _both_judged(judgements(store, one), judgements(store, other))
+    code = list(
+        difflib.unified_diff(
+            one.candidate.source.splitlines(),
+            other.candidate.source.splitlines(),
+            f"v{one.number}",
+            f"v{other.number}",
+            lineterm="",
+        )
+    )
+    trees = [] if judged is None else _differences(*judged)
+    means = [mean(line[side] for line in trees if line["difference"] is not None) for side in ("first", "second")]
+    difference = None if means[0] is None or means[1] is None else means[1] - means[0]
+    if as_json:
+        run = None if judged is None else judged[0].run.number
+        values = {"first": means[0], "second": means[1], "difference": difference}
+        say_json(
+            {"first": one.number, "second": other.number, "run": run, "mean": values, "diff": "\n".join(code), "trees": trees}
+        )
+        return 0
+    say("\n".join(code) if code else "the code is the same")
+    if judged is None:
+        say("\nno run has judged both; `harness replay` compares them on trees of your choice")
+        return 0
+    head = ("tree", "split", f"v{one.number}", f"v{other.number}", "difference")
+    rows = [
+        [
+            line["name"],
+            line["split"].replace("_", "-"),
+            number(line["first"]),
+            number(line["second"]),
+            number(line["difference"], signed=True),
+        ]
+        for line in trees
+    ]
+    rows.append(["mean", "", number(means[0]), number(means[1]), number(difference, signed=True)])
+    say(f"\nvalue by tree, run {judged[0].run.number}\n" + table(head, rows, left=("tree", "split")))
+    return 0
+
+
+def _both_judged(one: Sequence[Judgement], other: Sequence[Judgement]) -> tuple[Judgement, Judgement] | None:
+    """Return what the latest run found that judged both versions: two runs may differ in limits and weights."""
+    of_other = {judgement.run.number: judgement for judgement in other}
+    return next(((judgement, of_other[judgement.run.number]) for judgement in one if judgement.run.number in of_other), None)
+
+
+def _differences(one: Judgement, other: Judgement) -> list[dict[str, Any]]:
+    of_other = {result.tree: result for _, result in other.results}
+    lines = []
+    for split, result in one.results:
+        against = of_other.get(result.tree)
+        if against is None:
+            continue
+        values = result.figures.value, against.figures.value
+        difference = None if values[0] is None or values[1] is None else values[1] - values[0]
+        line = {"name": result.name, "digest": result.tree, "system": result.system, "split": split.value}
+        lines.append(line | {"first": values[0], "second": values[1], "difference": difference})
+    return sorted(lines, key=lambda line: -abs(line["difference"] or 0.0))

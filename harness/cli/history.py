@@ -1,0 +1,61 @@
+"""`harness history`: what happened to versions, as the store recorded it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from harness import wiring
+from harness.cli.output import say, say_json, table
+from harness.cli.policies import required_version
+from harness.errors import InputError
+from harness.policy import EventKind
+
+if TYPE_CHECKING:
+    from harness.config import Settings
+    from harness.policy import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which events are wanted, as the command line said it."""
+
+    version: str | None
+    run: int | None
+    kinds: tuple[str, ...]
+    limit: int | None
+
+
+def history(wanted: Filter, settings: Settings, as_json: bool) -> int:
+    """List events, the oldest first."""
+    version = None if wanted.version is None else required_version(wanted.version)
+    kinds = None if not wanted.kinds else [_kind(name) for name in wanted.kinds]
+    if wanted.limit is not None and wanted.limit < 0:
+        raise InputError(f"--limit: limit is {wanted.limit}; expected a whole number of at least 0")
+    with wiring.open_store(settings) as store:
+        if version is not None:
+            store.version(version)
+        if wanted.run is not None:
+            store.run(wanted.run)
+        events = store.events(version=version, run=wanted.run, kinds=kinds)
+    if wanted.limit is not None:
+        events = events[len(events) - min(wanted.limit, len(events)) :]
+    if as_json:
+        say_json({"events": [asdict(event) for event in events]})
+        return 0
+    head = ("#", "when", "run", "event", "version", "to", "reason")
+    say(table(head, map(_event_row, events), left=("when", "event", "reason")))
+    return 0
+
+
+def _kind(name: str) -> EventKind:
+    try:
+        return EventKind(name.replace("-", "_"))
+    except ValueError:
+        raise InputError(f"--kind: kind is {name!r}; expected one of {', '.join(EventKind)}") from None
+
+
+def _event_row(event: Event) -> list[str]:
+    run = "-" if event.run is None else str(event.run)
+    to = "" if event.to is None else f"v{event.to}"
+    return [str(event.number), (event.at or "")[:19], run, event.kind, f"v{event.version}", to, event.reason]

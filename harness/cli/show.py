@@ -1,0 +1,138 @@
+"""`harness show`: one version, where it comes from, what it is worth, and why it faulted if it did."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from harness import wiring
+from harness.cli.judgements import judgements
+from harness.cli.output import clean, indented, number, say, say_exactly, say_json, table
+from harness.cli.policies import required_version
+from harness.cli.replay import HEAD, print_faults, result_document, result_row
+from harness.score import mean
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from harness.cli.judgements import Judgement
+    from harness.config import Settings
+    from harness.policy import Version
+    from harness.score import Result
+    from harness.store import Store
+
+_EXTREMES = 5
+"""How many of the worst and of the best trees are shown."""
+
+
+def show(named: str, settings: Settings, source: bool, as_json: bool) -> int:
+    """Show one version."""
+    with wiring.open_store(settings) as store:
+        version = store.version(required_version(named))
+        if source:
+            # Byte for byte into a file or a pipe; a terminal gets it without what could steer it.
+            code = version.candidate.source
+            say_exactly(clean(code) if sys.stdout.isatty() else code)
+            return 0
+        lineage = _lineage(store, version)
+        judged = judgements(store, version)
+        incumbent = store.incumbent()
+    if as_json:
+        say_json(_document(version, lineage, judged, incumbent))
+        return 0
+    _print(version, lineage, incumbent)
+    for judgement in judged[:1]:
+        _print_judgement(judgement)
+    if len(judged) > 1:
+        say(f"\njudged by other runs before: {', '.join(str(judgement.run.number) for judgement in judged[1:])}")
+    if not judged:
+        say("\nno run has judged it")
+    say(f"\n`harness show v{version.number} --source` prints its code")
+    return 0
+
+
+def _lineage(store: Store, version: Version) -> list[int]:
+    """Return the numbers of the versions that this one descends from, its parent first."""
+    lineage: list[int] = []
+    parent = version.candidate.parent
+    while parent is not None and parent not in lineage:
+        lineage.append(parent)
+        parent = store.version(parent).candidate.parent
+    return lineage
+
+
+def _document(version: Version, lineage: Sequence[int], judged: Sequence[Judgement], incumbent: Version | None) -> dict[str, Any]:
+    candidate = version.candidate
+    runs = [
+        {
+            "run": judgement.run.number,
+            "splits": {
+                split.value: {
+                    "value": evaluation.value,
+                    "quality": evaluation.quality,
+                    "sandbox": evaluation.sandbox,
+                    "trees": [result_document(result) for result in evaluation.results],
+                }
+                for split, evaluation in judgement.splits.items()
+            },
+        }
+        for judgement in judged
+    ]
+    return {
+        "version": version.number,
+        "digest": candidate.digest,
+        "created_at": version.created_at,
+        "incumbent": incumbent is not None and incumbent.number == version.number,
+        "origin": candidate.origin,
+        "template": candidate.template,
+        "params": dict(candidate.params),
+        "rationale": candidate.rationale,
+        "lineage": list(lineage),
+        "source": candidate.source,
+        "runs": runs,
+    }
+
+
+def _print(version: Version, lineage: Sequence[int], incumbent: Version | None) -> None:
+    candidate = version.candidate
+    standing = "  (the incumbent)" if incumbent is not None and incumbent.number == version.number else ""
+    say(f"v{version.number}{standing}")
+    params = ", ".join(f"{name} = {value}" for name, value in candidate.params.items())
+    facts = {
+        "digest": candidate.digest,
+        "recorded": version.created_at,
+        "origin": candidate.origin.value + (f" {candidate.template}" if candidate.template else ""),
+        "params": params,
+        "based on": " <- ".join(f"v{number}" for number in lineage),
+        "rationale": candidate.rationale,
+    }
+    for name, fact in facts.items():
+        if fact:
+            say(f"  {name:<10} {fact}")
+
+
+def _print_judgement(judgement: Judgement) -> None:
+    say(f"\njudged in run {judgement.run.number}")
+    rows = [
+        [split.value.replace("_", "-"), str(len(evaluation.results)), number(evaluation.value), number(evaluation.quality)]
+        for split, evaluation in judgement.splits.items()
+    ]
+    say(indented(table(("trees", "count", "value", "quality"), rows, left=("trees",)), "  "))
+    results = [result for _, result in judgement.results]
+    systems = by_system(results)
+    rows = [[system, str(len(of)), number(mean(r.figures.value for r in of))] for system, of in systems.items()]
+    say("\n" + indented(table(("system", "trees", "value"), rows, left=("system",)), "  "))
+    valued = sorted((r for r in results if r.figures.value is not None), key=lambda result: result.figures.value or 0.0)
+    worst, best = valued[:_EXTREMES], valued[max(_EXTREMES, len(valued) - _EXTREMES) :]
+    for words, shown in (("worst", worst), ("best", best[::-1])):
+        if shown:
+            say(f"\n  {words} trees\n" + indented(table(HEAD, map(result_row, shown), left=("tree", "stop")), "  "))
+    print_faults(results)
+
+
+def by_system(results: Iterable[Result]) -> dict[str, list[Result]]:
+    """Return results by the system that recorded their trees, systems in alphabetical order."""
+    groups: dict[str, list[Result]] = {}
+    for result in sorted(results, key=lambda result: result.system):
+        groups.setdefault(result.system, []).append(result)
+    return groups
