@@ -24,7 +24,7 @@ from harness.store.records import RunState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from harness.policy import Candidate, Version
+    from harness.policy import Candidate
     from harness.propose.base import Proposer
     from harness.score import Evaluation
     from harness.store import Run, Store
@@ -87,25 +87,26 @@ def evolve(run: Run, store: Store, proposer: Proposer, judge: Judge) -> Iterator
     """
     history: list[Judged] = []
     best: Judged | None = None
-    head = store.head(run)
-    waiting = _recorded(run, store)
+    # The head is counted along from the start, and so says of each version whether its events are there: an evaluation alone
+    # does not, since source that is proposed twice is judged once.
+    recorded, head = store.head(run), 0
+    waiting = iter(store.run_versions(run))
     for position in range(1, run.plan.versions + 1):
-        version, evaluation = next(waiting, (None, None))
+        version = next(waiting, None)
         if version is None:
             candidate = _next_candidate(run, store, proposer, history, best)
             if candidate is None:
                 break
             version = store.propose(run, candidate, head)
-            head += 1
-        resumed = evaluation is not None
-        if evaluation is None:
-            evaluation = judge(version.candidate, run.plan.development)
+        head += 1
+        evaluation = store.evaluation(run, version, Split.DEVELOPMENT) or judge(version.candidate, run.plan.development)
         judged = Judged(version, evaluation)
         outcome = _outcome(judged, best)
+        events = _events(run, judged, outcome, best)
+        resumed = head + len(events) <= recorded
         if not resumed:
-            events = _events(run, judged, outcome, best)
             store.judge(run, version, {Split.DEVELOPMENT: evaluation}, events, head)
-            head += len(events)
+        head += len(events)
         if outcome is EventKind.SELECTED or best is None:
             best = judged
         history.append(judged)
@@ -114,11 +115,6 @@ def evolve(run: Run, store: Store, proposer: Proposer, judge: Judge) -> Iterator
         yield from _look_at_held_out(run, store, judge, [history[0], best], head)
     if run.state is not RunState.FINISHED:
         store.finish_run(run)
-
-
-def _recorded(run: Run, store: Store) -> Iterator[tuple[Version, Evaluation | None]]:
-    for version in store.run_versions(run):
-        yield version, store.evaluation(run, version, Split.DEVELOPMENT)
 
 
 def _next_candidate(

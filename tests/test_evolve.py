@@ -172,6 +172,34 @@ def test_a_version_proposed_but_not_judged_is_judged_on_resuming(store: Store) -
     assert len(store.run_versions(run)) == 3
 
 
+@pytest.mark.parametrize("killed", ["before it is judged", "never"])
+def test_source_proposed_twice_is_judged_once_and_leaves_the_same_history(killed: str, store: Store) -> None:
+    judged: list[str] = []
+
+    def counting(candidate: Candidate, trees: Sequence[str]) -> Evaluation:
+        judged.append(candidate.rationale)
+        return judge(candidate, trees)
+
+    run, proposer = begun(store, STOPS, 4, held_out=()), Listed(ALL_AT_ONCE, ONE_EACH, ONE_EACH)
+    if killed == "before it is judged":
+        for count, _ in enumerate(evolve(run, store, proposer, counting), start=1):
+            if count == 3:
+                break
+        store.propose(run, Candidate(ONE_EACH, Origin.FILE, "number 2", parent=2), store.head(run))
+
+    steps = [step for step in evolve(run, store, proposer, counting) if isinstance(step, Progress)]
+
+    assert [(step.judged.version.number, step.outcome) for step in steps[1:]] == [
+        (2, EventKind.SELECTED),
+        (3, EventKind.ROLLED_BACK),
+        (3, EventKind.ROLLED_BACK),
+    ]
+    assert not steps[-1].resumed
+    assert judged == ["where it starts", "number 0", "number 1"]
+    said = [(event.kind, event.version, event.to) for event in store.events(run=run.number)]
+    assert said[-6:] == 2 * [(EventKind.PROPOSED, 3, None), (EventKind.EVALUATED, 3, None), (EventKind.ROLLED_BACK, 3, 2)]
+
+
 def test_two_processes_cannot_take_the_same_run_further(store: Store) -> None:
     run = begun(store, STOPS, 4)
     one, other = (evolve(run, store, Listed(ALL_AT_ONCE, ONE_EACH, BREAKS), judge) for _ in range(2))
