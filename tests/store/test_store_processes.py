@@ -33,7 +33,9 @@ def test_kill_9_loses_nothing_that_was_reported_as_recorded(url: str, processes:
         store.add_trees([TREE])
     chance = random.Random(5)  # noqa: S311 - moments to kill at, the same in every run
     said: list[tuple] = []
-    for writer in range(KILLS):
+    writer = 0
+    while writer < KILLS or sum(what == "judged" for what, *_ in said) <= KILLS:  # a busy machine needs more of them
+        writer += 1
         ours, theirs = processes.Pipe(duplex=False)
         process = processes.Process(target=write_until_killed, args=(url, writer, theirs), daemon=True)
         process.start()
