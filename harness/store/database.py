@@ -14,6 +14,7 @@ import os
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from sqlalchemy import create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
@@ -132,10 +133,27 @@ def _engine(url: URL, *, is_sqlite: bool) -> Engine:
     if not is_sqlite:
         # Minutes pass between two writes of a run: a connection that died meanwhile is replaced before it is used.
         return create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": PATIENCE_S})
-    engine = create_engine(url, connect_args={"timeout": PATIENCE_S})
+    engine = create_engine(_for_reading(url), connect_args={"timeout": PATIENCE_S})
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _for_reading(url: URL) -> URL:
+    """Return a URL that SQLite can open where nothing may be written: it reads no write-ahead log without files beside it.
+
+    Where there is no log nobody is writing, and the file may be read as one that does not change.
+    """
+    file = Path(url.database or "").absolute()
+    if not _may(file, os.R_OK) or (_may(file, os.W_OK) and _may(file.parent, os.W_OK)):
+        return url
+    log = file.with_name(file.name + "-wal")
+    query = {"uri": "true", "mode": "ro"} | ({} if log.exists() else {"immutable": "1"})
+    return url.set(database=f"file:{quote(str(file))}", query=query)
+
+
+def _may(path: Path, mode: int) -> bool:
+    return os.access(path, mode, effective_ids=True)
 
 
 def _set_up_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

@@ -6,7 +6,10 @@ import os
 import sqlite3
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 from sqlalchemy import create_engine, make_url, text
@@ -18,7 +21,6 @@ from harness.store.tables import VERSION_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 def test_opening_makes_folder_file_and_tables(tmp_path: Path) -> None:
@@ -119,6 +121,31 @@ def forbidden(tmp_path: Path) -> Iterator[Path]:
 def test_a_folder_without_permission_is_named(forbidden: Path) -> None:
     with pytest.raises(StoreError, match=r"Permission denied; choose another place"):
         Store.open(f"sqlite:///{forbidden}/new/h.db")
+
+
+@pytest.mark.parametrize("writing", [False, True], ids=["at rest", "while it is written"])
+def test_a_store_that_may_only_be_read_can_be_read(writing: bool) -> None:
+    """SQLite's own way of reading a write-ahead log makes files beside it, which a reader may not be allowed to."""
+    user = os.geteuid()
+    # Not below pytest's own folder, which is closed to other users.
+    with tempfile.TemporaryDirectory(suffix=" 100%25?") as folder:
+        url = f"sqlite:///{quote(folder)}/h.db"
+        with Store.open(url) as store:
+            store.propose(None, candidate("x"), 0)
+            if not writing:
+                store.close()
+            for file in Path(folder).iterdir():
+                file.chmod(0o444)
+            Path(folder).chmod(0o555)
+            os.seteuid(65534 if user == 0 else user)
+            try:
+                with Store.open(url) as read:
+                    assert [event.kind for event in read.events()] == ["proposed"]
+                    with pytest.raises(StoreError, match="readonly database; choose another place"):
+                        read.propose(None, candidate("y"), 1)
+            finally:
+                os.seteuid(user)
+                Path(folder).chmod(0o755)
 
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "h.db", "mysql://me@there/h", "sqlite+nothing:///h.db"])
