@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
+from urllib.parse import quote, unquote
 
 from harness import score, treefile
 from harness.errors import InputError
@@ -154,14 +155,14 @@ def open_store(settings: Settings, *, create: bool = False) -> Store:
         raise InputError(f"{file}: there is no store yet; `harness evolve` makes one, --store names another")
     from harness.store import Store  # noqa: PLC0415 - half a second of import, paid by those who use a store
 
-    return Store.open(settings.store if "://" in settings.store else f"sqlite:///{settings.store}")
+    return Store.open(settings.store if "://" in settings.store else f"sqlite:///{quote(settings.store)}")
 
 
 def sqlite_file(url: str) -> Path | None:
     """Return the file of an SQLite store, None for a database server. A plain path is one as well."""
     if "://" not in url:
         return Path(url)
-    return Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite:///") else None
+    return Path(unquote(url.removeprefix("sqlite:///").partition("?")[0])) if url.startswith("sqlite:///") else None
 
 
 def proposer(seed: int) -> Proposer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from contextlib import closing
 from dataclasses import dataclass
@@ -129,8 +130,8 @@ def _resume(request: Request, loaded: Loaded) -> int:
 
 def _command(run: Run, loaded: Loaded) -> str:
     """Return the command that takes a run up again."""
-    flags = [f"{flag(name)} {getattr(loaded.settings, name)}" for name in ("store",) if loaded.origins[name] == flag(name)]
-    return f"`{' '.join(['harness evolve --resume', str(run.number), *flags])}`"
+    store = ["--store", loaded.settings.store] if loaded.origins["store"] == flag("store") else []
+    return f"`{shlex.join(['harness', 'evolve', '--resume', str(run.number), *store])}`"
 
 
 def _unfinished(named: str, store: Store) -> Run:

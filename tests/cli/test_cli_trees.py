@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
 from builders import tree
 from commands import named
 
-from harness import treefile
+from harness import config, treefile, wiring
 from harness.store import Store
 from harness.tree import Direction, Tree
 
@@ -54,6 +55,16 @@ def test_list_shows_files_or_what_the_store_holds(command: Callable[..., Ended],
     assert of_files == of_store
     assert [line["name"] for line in of_files["trees"]] == ["one", "three", "two"]
     assert command("trees", "list", trees).out.splitlines()[0].split()[0] == "tree"
+
+
+@pytest.mark.parametrize("url", ["50%25.db", "what?.db", "a b#c.db", "sqlite:///50%2525.db", "sqlite:///a%20b.db?timeout=5"])
+def test_a_store_lies_where_its_name_says(command: Callable[..., Ended], folder: Path, trees: Path, url: str) -> None:
+    file = folder / {"sqlite:///50%2525.db": "50%25.db", "sqlite:///a%20b.db?timeout=5": "a b.db"}.get(url, url)
+    with wiring.open_store(config.Settings(store=url), create=True) as store:
+        store.add_trees(map(treefile.read, treefile.find([trees])))
+
+    assert file.is_file()
+    assert len(command("trees", "list", "--store", url, "--json").json["trees"]) == 3
 
 
 def test_show_draws_a_tree_and_marks_the_way_to_its_best_node(command: Callable[..., Ended], trees: Path) -> None:
