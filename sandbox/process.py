@@ -347,7 +347,14 @@ def _cause_of_death(end: _End, cpu_limit_s: int, limits: GuestLimits) -> Fault:
     if number == signal.SIGKILL:  # by nobody but the kernel, which does it for want of memory
         message = f"the kernel ended the policy's process for want of memory; the limit is {limits.memory_bytes} bytes"
         return Fault(FaultKind.OUT_OF_MEMORY, message, figures={"limit_memory_bytes": limits.memory_bytes})
-    return Fault(FaultKind.EXITED, f"the policy's process died of {signal.Signals(number).name}", figures={"signal": number})
+    return Fault(FaultKind.EXITED, f"the policy's process died of {_signal_name(number)}", figures={"signal": number})
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:  # of the real-time signals, Python names the first and the last
+        return f"signal {number}"
 
 
 def printable(text: bytes) -> str:

@@ -5,14 +5,20 @@ A name without a number on a machine does not exist there.
 
 # Whatever their arguments: own memory, own signals, clocks, exit.
 ALLOWED = (
-    "futex", "brk", "munmap", "mremap", "madvise", "clock_gettime", "clock_getres", "clock_nanosleep", "nanosleep",
-    "gettimeofday", "time", "times", "getrusage", "close", "fstat", "lseek", "poll", "ppoll", "rt_sigaction", "rt_sigprocmask",
-    "rt_sigreturn", "sigaltstack", "sched_yield", "sched_getaffinity", "getuid", "getgid", "geteuid", "getegid",
-    "restart_syscall", "rseq", "get_robust_list", "membarrier", "exit", "exit_group",
+    "brk", "munmap", "mremap", "madvise", "nanosleep", "gettimeofday", "time", "times", "getrusage", "close", "poll", "ppoll",
+    "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "sched_yield", "getuid", "getgid", "geteuid", "getegid",
+    "restart_syscall", "rseq", "membarrier", "exit", "exit_group",
 )  # fmt: skip
 
 # Only on descriptors 0 to 3: /dev/null and the replay's own socket. No sendmsg, so no descriptor is ever passed.
 ON_OWN_DESCRIPTORS = ("read", "write", "recvfrom", "sendto")
+
+# Only for the clocks of the machine and the caller's own, whose numbers are small; any other number is the CPU clock of some
+# process. Only for the caller itself, whose number is 0. Only to wait and to wake, never with an owner. Each of these would
+# tell which process ids exist: the own one, which counts replays, and on the local backend all of the machine.
+OF_OWN_CLOCKS = ("clock_gettime", "clock_getres", "clock_nanosleep")
+OF_ITSELF = ("sched_getaffinity",)
+TO_WAIT_OR_WAKE = ("futex",)
 
 # Never with PROT_EXEC.
 WITHOUT_EXEC = ("mmap", "mprotect")
@@ -42,7 +48,7 @@ HOSTILE = (
 )  # fmt: skip
 
 X86_64 = {
-    "read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "fstat": 5, "lstat": 6, "poll": 7, "lseek": 8, "mmap": 9,
+    "read": 0, "write": 1, "open": 2, "close": 3, "stat": 4, "lstat": 6, "poll": 7, "mmap": 9,
     "mprotect": 10, "munmap": 11, "brk": 12, "rt_sigaction": 13, "rt_sigprocmask": 14, "rt_sigreturn": 15, "access": 21,
     "sched_yield": 24, "mremap": 25, "madvise": 28, "nanosleep": 35, "getpid": 39, "sendto": 44, "recvfrom": 45, "clone": 56,
     "exit": 60, "getcwd": 79, "chdir": 80, "readlink": 89, "gettimeofday": 96, "getrusage": 98,
@@ -51,7 +57,7 @@ X86_64 = {
     "delete_module": 176, "gettid": 186, "time": 201, "futex": 202, "sched_getaffinity": 204, "getdents64": 217,
     "restart_syscall": 219, "clock_gettime": 228, "clock_getres": 229, "clock_nanosleep": 230, "exit_group": 231,
     "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "openat": 257, "newfstatat": 262, "readlinkat": 267,
-    "faccessat": 269, "ppoll": 271, "unshare": 272, "get_robust_list": 274, "perf_event_open": 298, "open_by_handle_at": 304,
+    "faccessat": 269, "ppoll": 271, "unshare": 272, "perf_event_open": 298, "open_by_handle_at": 304,
     "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "finit_module": 313, "getrandom": 318,
     "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323, "membarrier": 324, "statx": 332, "rseq": 334,
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429, "fsopen": 430,
@@ -60,8 +66,8 @@ X86_64 = {
 
 AARCH64 = {
     "getcwd": 17, "umount2": 39, "mount": 40, "pivot_root": 41, "faccessat": 48, "chdir": 49, "chroot": 51, "openat": 56,
-    "close": 57, "getdents64": 61, "lseek": 62, "read": 63, "write": 64, "ppoll": 73, "readlinkat": 78, "newfstatat": 79,
-    "fstat": 80, "exit": 93, "exit_group": 94, "unshare": 97, "futex": 98, "get_robust_list": 100, "nanosleep": 101,
+    "close": 57, "getdents64": 61, "read": 63, "write": 64, "ppoll": 73, "readlinkat": 78, "newfstatat": 79,
+    "exit": 93, "exit_group": 94, "unshare": 97, "futex": 98, "nanosleep": 101,
     "kexec_load": 104, "init_module": 105, "delete_module": 106, "clock_gettime": 113, "clock_getres": 114,
     "clock_nanosleep": 115, "ptrace": 117, "sched_getaffinity": 123, "sched_yield": 124, "restart_syscall": 128,
     "sigaltstack": 132, "rt_sigaction": 134, "rt_sigprocmask": 135, "rt_sigreturn": 139, "times": 153, "getrusage": 165,

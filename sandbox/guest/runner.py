@@ -42,7 +42,9 @@ def main(arguments: list[str]) -> None:
     if options.warm:
         return
     if options.descriptor is not None:
-        control = socket.socket(fileno=options.descriptor)
+        # The lowest that is free, since a child closes the first few dozen alone: the harness may hold hundreds.
+        control = socket.socket(fileno=os.dup(options.descriptor))
+        os.close(options.descriptor)
     else:
         control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         control.connect(options.socket)

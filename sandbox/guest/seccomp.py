@@ -11,13 +11,16 @@ import struct
 
 from sandbox.guest import calls
 
-_LOAD, _IS, _AT_LEAST, _ABOVE, _HAS_BITS, _RETURN = 0x20, 0x15, 0x35, 0x25, 0x45, 0x06
+_LOAD, _MASK, _IS, _AT_LEAST, _ABOVE, _HAS_BITS, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x25, 0x45, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _REFUSE = _ERRNO | errno.EPERM
 _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
-_FIRST_ARGUMENT, _THIRD_ARGUMENT = 16, 32  # their low halves, on the little-endian machines that we know
+_FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT = 16, 24, 32  # their low halves, on the little-endian machines that we know
 _X32_BIT = 0x40000000
 _LAST_OWN_DESCRIPTOR = 3
+_LAST_CLOCK = 11  # CLOCK_TAI
+_FUTEX_COMMAND = 0x7F  # the rest are flags
+_FUTEX_WAIT_OR_WAKE = (0, 1, 9, 10)  # each with and without a bit set
 _PROT_EXEC = 4
 _CLONE_THREAD = 0x00010000
 _IN_A_ROW = 3  # numbers compared one after the other, where halving no longer pays
@@ -43,6 +46,11 @@ def build_filter(machine: str) -> bytes:
         bodies |= {number: [_instruction(_RETURN, verdict)] for number in _present(names, numbers)}
     own = _by_argument(_FIRST_ARGUMENT, _ABOVE, _LAST_OWN_DESCRIPTOR, _REFUSE, _ALLOW)
     bodies |= dict.fromkeys(_present(calls.ON_OWN_DESCRIPTORS, numbers), own)
+    own_clocks = _by_argument(_FIRST_ARGUMENT, _ABOVE, _LAST_CLOCK, _REFUSE, _ALLOW)
+    bodies |= dict.fromkeys(_present(calls.OF_OWN_CLOCKS, numbers), own_clocks)
+    itself = _by_argument(_FIRST_ARGUMENT, _IS, 0, _ALLOW, _REFUSE)
+    bodies |= dict.fromkeys(_present(calls.OF_ITSELF, numbers), itself)
+    bodies |= dict.fromkeys(_present(calls.TO_WAIT_OR_WAKE, numbers), _waits_or_wakes())
     no_exec = _by_argument(_THIRD_ARGUMENT, _HAS_BITS, _PROT_EXEC, _REFUSE, _ALLOW)
     bodies |= dict.fromkeys(_present(calls.WITHOUT_EXEC, numbers), no_exec)
     no_thread = _by_argument(_FIRST_ARGUMENT, _HAS_BITS, _CLONE_THREAD, _ERRNO | errno.EAGAIN, _REFUSE)
@@ -75,6 +83,17 @@ def _by_argument(argument: int, test: int, value: int, when_true: int, otherwise
         _instruction(test, value, 0, 1),
         _instruction(_RETURN, when_true),
         _instruction(_RETURN, otherwise),
+    ]
+
+
+def _waits_or_wakes() -> list[bytes]:
+    count = len(_FUTEX_WAIT_OR_WAKE)
+    return [
+        _instruction(_LOAD, _SECOND_ARGUMENT),
+        _instruction(_MASK, _FUTEX_COMMAND),
+        *[_instruction(_IS, command, count - place, 0) for place, command in enumerate(_FUTEX_WAIT_OR_WAKE)],
+        _instruction(_RETURN, _REFUSE),
+        _instruction(_RETURN, _ALLOW),
     ]
 
 

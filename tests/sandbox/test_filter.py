@@ -34,6 +34,8 @@ def verdict(program: bytes, number: int, architecture: int, *arguments: int) -> 
             return k
         if operation == 0x20:
             (value,) = struct.unpack_from("<I", data, k)
+        elif operation == 0x54:
+            value &= k
         else:
             holds = {0x15: value == k, 0x25: value > k, 0x35: value >= k, 0x45: bool(value & k)}[operation]
             at += if_true if holds else if_false
@@ -45,6 +47,7 @@ def test_every_call_has_its_verdict(machine: str) -> None:
     architecture, numbers = calls.MACHINES[machine]
     program = build_filter(machine)
     special = {*calls.ON_OWN_DESCRIPTORS, *calls.WITHOUT_EXEC, *calls.NO_THREADS}
+    special |= {*calls.OF_OWN_CLOCKS, *calls.OF_ITSELF, *calls.TO_WAIT_OR_WAKE}
     named = {number: NAMED[name] for name, number in numbers.items() if name not in special}
     others = set(range(1000)) - set(numbers.values())
 
@@ -63,6 +66,11 @@ def test_some_calls_depend_on_their_arguments(machine: str) -> None:
 
     assert [told("write", descriptor) for descriptor in (0, 3, 4, 2**32 - 1)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
     assert [told("mmap", 0, 4096, protection) for protection in (0, 3, 4, 7)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
+    assert [told("clock_gettime", clock) for clock in (0, 11, 12, 2**32 - 14)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
+    assert [told("sched_getaffinity", process) for process in (0, 1, 2**32 - 1)] == [ALLOW, ERRNO | 1, ERRNO | 1]
+    waits = [told("futex", 0, command) for command in (0, 128 + 1, 256 + 128 + 9, 10)]
+    owned = [told("futex", 0, command) for command in (6, 128 + 7, 8, 11, 12, 13)]
+    assert (set(waits), set(owned)) == ({ALLOW}, {ERRNO | 1})
     assert [told("clone", flags) for flags in (0x3D0F00, 0x1200011)] == [ERRNO | errno.EAGAIN, ERRNO | 1]
 
 
@@ -80,6 +88,7 @@ def test_the_lists_do_not_overlap_and_every_name_has_a_number() -> None:
     """A call stands in one list, and exists on one machine at least."""
     lists = (
         *(calls.ALLOWED, calls.ON_OWN_DESCRIPTORS, calls.WITHOUT_EXEC, calls.NO_FILES),
+        *(calls.OF_OWN_CLOCKS, calls.OF_ITSELF, calls.TO_WAIT_OR_WAKE),
         *(calls.NO_THREADS, calls.NO_IDENTITY, calls.NOT_THERE, calls.HOSTILE),
     )
     names = list(chain.from_iterable(lists))
