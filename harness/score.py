@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
@@ -126,7 +127,22 @@ class Evaluation:
 def mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of those that are known, None where none is."""
     known = [value for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
+    if not known:
+        return None
+    try:
+        return math.fsum(known) / len(known)
+    except OverflowError:  # their sum is beyond the range of a float, their mean is not
+        return math.fsum(value / _SCALE for value in known) / len(known) * _SCALE
+
+
+def difference(first: float | None, second: float | None) -> float | None:
+    """Return how far the second is above the first, None where one is not known; never infinite."""
+    if first is None or second is None:
+        return None
+    return max(-sys.float_info.max, min(second - first, sys.float_info.max))
+
+
+_SCALE = 2.0**64
 
 
 def figures(trajectory: Trajectory, tree: Tree, weights: Weights) -> Figures:
@@ -162,17 +178,17 @@ def _climb(trajectory: Trajectory, tree: Tree, floor: float) -> _Climb:
     scores = tree.scores
     best = scores[0]
     so_far = floor if best is None else best
-    attempts = rounds = seen = 0
-    total = 0.0
+    attempts = rounds = 0
+    course: list[float] = []
     for turn, taken in enumerate(trajectory.rounds, start=1):
         for place in taken.revealed:
-            seen += 1
             score = scores[place]
             if score is not None and (best is None or score > best):
                 best = so_far = score
-                attempts, rounds = seen, turn
-            total += so_far
-    return _Climb(best, attempts, rounds, total / seen if seen else so_far)
+                attempts, rounds = len(course) + 1, turn
+            course.append(so_far)
+    mean_best = mean(course)
+    return _Climb(best, attempts, rounds, so_far if mean_best is None else mean_best)
 
 
 def _quality(best: float, floor: float, top: float, normalize: Normalize) -> float:

@@ -9,7 +9,7 @@ from harness import wiring
 from harness.cli.judgements import judgements
 from harness.cli.output import number, say, say_json, table
 from harness.cli.policies import required_version
-from harness.score import mean
+from harness.score import difference, mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,10 +34,10 @@ def diff(first: str, second: str, settings: Settings, as_json: bool) -> int:
     )
     trees = [] if judged is None else _differences(*judged)
     means = [mean(line[side] for line in trees if line["difference"] is not None) for side in ("first", "second")]
-    difference = None if means[0] is None or means[1] is None else means[1] - means[0]
+    gain = difference(*means)
     if as_json:
         run = None if judged is None else judged[0].run.number
-        values = {"first": means[0], "second": means[1], "difference": difference}
+        values = {"first": means[0], "second": means[1], "difference": gain}
         say_json(
             {"first": one.number, "second": other.number, "run": run, "mean": values, "diff": "\n".join(code), "trees": trees}
         )
@@ -57,7 +57,7 @@ def diff(first: str, second: str, settings: Settings, as_json: bool) -> int:
         ]
         for line in trees
     ]
-    rows.append(["mean", "", number(means[0]), number(means[1]), number(difference, signed=True)])
+    rows.append(["mean", "", number(means[0]), number(means[1]), number(gain, signed=True)])
     say(f"\nvalue by tree, run {judged[0].run.number}\n" + table(head, rows, left=("tree", "split")))
     return 0
 
@@ -76,7 +76,6 @@ def _differences(one: Judgement, other: Judgement) -> list[dict[str, Any]]:
         if against is None:
             continue
         values = result.figures.value, against.figures.value
-        difference = None if values[0] is None or values[1] is None else values[1] - values[0]
         line = {"name": result.name, "digest": result.tree, "system": result.system, "split": split.value}
-        lines.append(line | {"first": values[0], "second": values[1], "difference": difference})
+        lines.append(line | {"first": values[0], "second": values[1], "difference": difference(*values)})
     return sorted(lines, key=lambda line: -abs(line["difference"] or 0.0))

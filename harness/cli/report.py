@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.cli.output import counted, number, say, say_json, table
 from harness.cli.replay import fault_document
 from harness.evolve import Split
-from harness.score import mean
+from harness.score import difference, mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,7 +87,7 @@ def _pairs(report: Report, split: Split) -> Iterable[_Pair]:
 def _means(pairs: Iterable[_Pair]) -> _Means:
     pairs = list(pairs)
     incumbent, best = mean(pair.incumbent for pair in pairs), mean(pair.best for pair in pairs)
-    return _Means(len(pairs), incumbent, best, None if incumbent is None or best is None else best - incumbent)
+    return _Means(len(pairs), incumbent, best, difference(incumbent, best))
 
 
 def _systems(pairs: Sequence[_Pair]) -> list[tuple[Split, str, _Means]]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from builders import Scripted, tree
 
 from harness.replay import Stop, replay
-from harness.score import Evaluation, Figures, Normalize, Result, Settings, Weights, figures, mean
+from harness.score import Evaluation, Figures, Normalize, Result, Settings, Weights, difference, figures, mean
 from harness.tree import Attempt, Direction, Root, Tree
 from sandbox.api import Fault, FaultKind, Limits
 
@@ -158,3 +160,16 @@ def test_mean_does_not_depend_on_the_order() -> None:
     assert mean(values) == mean(reversed(values))
     assert mean([None]) is None
     assert math.isclose(mean(values) or 0.0, 1.1 / 5)
+
+
+def test_figures_at_the_end_of_the_range_stay_finite() -> None:
+    """The sum of some scores may be beyond a float; their mean is not, and JSON holds no infinity."""
+    on = tree("root>a", "root>b", "a>c", root=-1.7e308, scores={"a": 1.7e308, "b": 1.7e308})
+    rounds = (["root"], ["root"], ["a"])
+
+    assert mean([1.7e308, 1.7e308, None]) == 1.7e308
+    assert mean([-1.7e308, -1.7e308, 1.7e308]) == pytest.approx(-1.7e308 / 3)
+    assert judged(on, *rounds).area == 1.0
+    assert judged(on, *rounds, weights=AS_IT_IS).area == pytest.approx(1.7e308)
+    assert difference(-1.7e308, 1.7e308) == sys.float_info.max
+    assert (difference(0.25, 1.0), difference(None, 1.0), difference(1.0, None)) == (0.75, None, None)
