@@ -213,7 +213,9 @@ def _take(stage: _Stage, request: Request) -> int:
     finally:
         if not ended:
             note(f"stopped; all that was told is recorded, and {stage.command} goes on from there")
-    done = report.Report(stage.run, stage.store.name, judged, held_out, time.monotonic() - began)
+    seconds = time.monotonic() - began
+    tasks = {row.digest: row.task for row in stage.store.tree_rows()}
+    done = report.Report(stage.run, stage.store.name, tasks, judged, held_out, seconds)
     report.show(done, request.verbose, request.as_json)
     return 0
 

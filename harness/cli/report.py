@@ -11,7 +11,7 @@ from harness.evolve import Split
 from harness.score import difference, mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from harness.evolve import HeldOut, Progress
     from harness.policy import Version
@@ -26,6 +26,8 @@ class Report:
 
     run: Run
     store: str
+    tasks: Mapping[str, str]
+    """The task of each tree, by digest."""
     judged: Sequence[Progress]
     held_out: Sequence[HeldOut]
     seconds: float
@@ -54,6 +56,7 @@ class _Pair(NamedTuple):
     name: str
     digest: str
     system: str
+    task: str
     incumbent: float | None
     best: float | None
 
@@ -81,7 +84,7 @@ def _pairs(report: Report, split: Split) -> Iterable[_Pair]:
     second = {result.tree: result for result in report.results(split, report.best.version)}
     for digest, result in {**first, **second}.items():
         values = [of[digest].figures.value if digest in of else None for of in (first, second)]
-        yield _Pair(split, result.name, digest, result.system, values[0], values[1])
+        yield _Pair(split, result.name, digest, result.system, report.tasks[digest], values[0], values[1])
 
 
 def _means(pairs: Iterable[_Pair]) -> _Means:
@@ -90,10 +93,20 @@ def _means(pairs: Iterable[_Pair]) -> _Means:
     return _Means(len(pairs), incumbent, best, difference(incumbent, best))
 
 
-def _systems(pairs: Sequence[_Pair]) -> list[tuple[Split, str, _Means]]:
-    names = sorted({pair.system for pair in pairs})
-    grouped = [(split, name, [p for p in pairs if p.split is split and p.system == name]) for split in Split for name in names]
-    return [(split, name, _means(group)) for split, name, group in grouped if group]
+def _by(what: Callable[[_Pair], str], pairs: Iterable[_Pair]) -> list[tuple[str, list[_Pair]]]:
+    """Return groups of pairs, by the name that they share."""
+    groups: dict[str, list[_Pair]] = {}
+    for pair in pairs:
+        groups.setdefault(what(pair), []).append(pair)
+    return sorted(groups.items())
+
+
+def _systems(pairs: Iterable[_Pair], side: Split) -> list[tuple[str, list[_Pair]]]:
+    return _by(lambda pair: pair.system, (pair for pair in pairs if pair.split is side))
+
+
+def _tasks(pairs: Iterable[_Pair]) -> list[tuple[str, list[_Pair]]]:
+    return _by(lambda pair: pair.task, pairs)
 
 
 def _whole(report: Report, split: Split, pairs: Sequence[_Pair]) -> _Means:
@@ -113,7 +126,10 @@ def _print(report: Report, pairs: Sequence[_Pair], verbose: bool) -> None:
     rows = []
     for side in [split for split in Split if any(pair.split is split for pair in pairs)]:
         rows.append([_words(side), *_cells(_whole(report, side, pairs))])
-        rows += [[f"  {name}", *_cells(means)] for split, name, means in _systems(pairs) if split is side]
+        for system, recorded in _systems(pairs, side):
+            rows.append([f"  {system}", *_cells(_means(recorded))])
+            tasks = _tasks(recorded)
+            rows += [[f"    {task}", *_cells(_means(group))] for task, group in tasks if len(tasks) > 1]
     say(f"run {report.run.number}: {counted(len(report.judged), 'version')} in {report.seconds:.1f} s\n")
     say(table(head, rows, left=("trees",)))
     if verbose:
@@ -148,7 +164,13 @@ def _document(report: Report, pairs: Sequence[_Pair]) -> dict[str, Any]:
     }
     for split in Split:
         document[split.value] = _whole(report, split, pairs)._asdict()
-    document["systems"] = [{"split": split, "system": name, **means._asdict()} for split, name, means in _systems(pairs)]
+    recorded = [(split, system, of) for split in Split for system, of in _systems(pairs, split)]
+    document["systems"] = [{"split": split, "system": system, **_means(of)._asdict()} for split, system, of in recorded]
+    document["tasks"] = [
+        {"split": split, "system": system, "task": task, **_means(group)._asdict()}
+        for split, system, of in recorded
+        for task, group in _tasks(of)
+    ]
     document["trees"] = [pair._asdict() | {"difference": _means([pair]).difference} for pair in pairs]
     return document
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,6 +95,33 @@ def test_the_report_for_programs_agrees_with_itself(command: Callable[..., Ended
     values = {line["version"]: line["value"] for line in told["versions"]}
     assert values[told["best"]] == max(values.values()) == told["development"]["best"]
     assert len(told["trees"]) == 8
+
+
+def test_the_report_has_a_row_for_each_system_and_for_each_task_of_several(command: Callable[..., Ended], searches: Path) -> None:
+    of = {0: ("one", "packing"), 1: ("one", "sorting"), 2: ("one", "packing"), 3: ("other", "packing")}
+    for number, file in enumerate(sorted(searches.iterdir())):
+        if number in of:
+            system, task = of[number]
+            treefile.write(replace(treefile.read(file), task=task, source={"system": system}), file)
+        else:
+            file.unlink()
+
+    ended = command("evolve", "--trees", searches, *LOCAL, "--versions", 2, "--holdout", 0)
+
+    rows = ended.out.split("difference\n")[1].split("\n\n")[0].splitlines()
+    assert [re.match(r"( *\S+) +(\d)", row).groups() for row in rows] == [
+        ("development", "4"),
+        ("  one", "3"),
+        ("    packing", "2"),
+        ("    sorting", "1"),
+        ("  other", "1"),
+    ]
+    told = command("evolve", "--trees", searches, *LOCAL, "--versions", 2, "--holdout", 0, "--json").json
+    assert [(line["system"], line["task"], line["trees"]) for line in told["tasks"]] == [
+        ("one", "packing", 2),
+        ("one", "sorting", 1),
+        ("other", "packing", 1),
+    ]
 
 
 def test_one_line_is_logged_for_each_version(command: Callable[..., Ended], searches: Path, folder: Path) -> None:
