@@ -88,8 +88,8 @@ def _is_local(settings: Settings, origin: Origin, tell: Callable[[str], None]) -
     reason = trouble.removesuffix(", or use --sandbox local")
     if origin is not Origin.TEMPLATE:
         raise SandboxError(
-            f"{reason}; a policy that is not from our own templates runs without an engine only when that is asked for: "
-            "start a Docker engine, or say --sandbox local"
+            f"{reason}; or say --sandbox local: a policy that is not from our own templates runs without an engine only when "
+            "that is asked for"
         )
     tell(f"{reason}; until then, policies from our own templates run in the local sandbox")
     return True

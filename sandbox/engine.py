@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sandbox.base import SandboxError
 
@@ -24,6 +26,7 @@ def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
     import docker  # noqa: PLC0415 - a tenth of a second that only those who use it shall pay
 
     with translated("reach the Docker engine"):
+        _knock(timeout_s)
         client = docker.from_env(timeout=timeout_s)
         try:
             client.ping()
@@ -31,6 +34,18 @@ def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
             client.close()
             raise
         return client
+
+
+def _knock(timeout_s: int) -> None:
+    """Connect to the engine's Unix socket and let go: the SDK never closes a socket of its own that found no engine."""
+    from docker.utils import parse_host  # noqa: PLC0415 - as above
+
+    address: Any = parse_host(os.environ.get("DOCKER_HOST"))  # text, whatever the stubs say
+    kind, _, path = address.partition("://")
+    if kind == "http+unix":
+        with socket.socket(socket.AF_UNIX) as door:
+            door.settimeout(timeout_s)
+            door.connect(f"/{path.removeprefix('/')}")
 
 
 def engine_trouble(timeout_s: int = 2) -> str | None:
@@ -60,8 +75,11 @@ def _advice(error: Exception) -> str:
     text = str(error)
     if "PermissionError" in text or "Permission denied" in text:
         return "no permission on its socket; run `sudo usermod -aG docker $USER`, log in again, or use --sandbox local"
-    if any(sign in text for sign in ("FileNotFoundError", "ConnectionRefusedError", "Connection refused", "Connection aborted")):
-        return "none answers; start one, for example `sudo systemctl start docker`, or use --sandbox local"
+    signs = ("No such file", "Connection refused", "Connection aborted")
+    if isinstance(error, FileNotFoundError) or any(sign in text for sign in signs):
+        at = os.environ.get("DOCKER_HOST")
+        answers = f"none answers at DOCKER_HOST={at}" if at else "none answers"
+        return f"{answers}; start one, for example `sudo systemctl start docker`, or use --sandbox local"
     if "no space left" in text.lower():
         return f"its disk is full; `docker system prune` makes room ({text})"
     return text

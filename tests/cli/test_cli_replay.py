@@ -256,7 +256,7 @@ def test_without_an_engine_code_from_a_file_is_not_run_unasked(policy: Path, tre
 
     assert ended.code == 3
     assert ended.out == ""
-    assert "start a Docker engine" in ended.err
+    assert "start one" in ended.err
     assert "--sandbox local" in ended.err
 
 

@@ -222,13 +222,18 @@ def test_an_unknown_runtime_is_refused(mine: Mine) -> None:
 
 
 def test_no_engine_is_an_error_of_ours(tmp_path: Path) -> None:
-    """Without one, the message says how to start it; run in a process of its own, since the address is its environment's."""
+    """Without one, the message says where it looked and what helps; in a process of its own, since the environment decides."""
     program = textwrap.dedent("""
+        import gc
         from sandbox.engine import engine_trouble
         print(engine_trouble())
+        gc.collect()
     """)
-    environment = {**os.environ, "DOCKER_HOST": f"unix://{tmp_path}/docker.sock", "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    address = f"unix://{tmp_path}/docker.sock"
+    environment = {**os.environ, "DOCKER_HOST": address, "PYTHONPATH": str(PROJECT)}
+    run = [sys.executable, "-W", "always::ResourceWarning", "-c", program]
+    done = subprocess.run(run, env=environment, capture_output=True, text=True, check=True)
 
-    assert "none answers; start one" in done.stdout
+    assert f"none answers at DOCKER_HOST={address}; start one" in done.stdout
+    assert "unclosed" not in done.stderr
     assert engine_trouble() is None
