@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.check import ALLOWED_MODULES, DEPTH, FINDINGS, OPERATORS, SOURCE_BYTES, CheckRule, Finding, check, refusal
+from harness.check import ALLOWED_MODULES, check, refusal
 from harness.propose import templates
+from harness.source import DEPTH, FINDINGS, OPERATORS, SOURCE_BYTES, CheckRule, Finding
 from sandbox.api import FaultKind
 from sandbox.guest.modules import PRELOADED
 
