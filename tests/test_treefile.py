@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from builders import tree
 
-from harness import treefile
+from harness import jsonlines, treefields, treefile
 from harness.errors import InputError, TreeError
 from harness.tree import Attempt, Direction, Root, Tree
 from sandbox.api import Frontier
@@ -484,7 +484,7 @@ def test_example_of_the_documentation_is_a_tree_that_survives(tmp_path: Path) ->
 
 def test_documentation_names_every_known_field() -> None:
     page = DOCS.read_text()
-    for field in (*treefile._HEADER, *treefile._ROOT, *treefile._NODE, *treefile._COST):
+    for field in (*treefields.HEADER, *treefields.ROOT, *treefields.NODE, *treefields.COST):
         assert f"`{field}`" in page, field
 
 
@@ -492,7 +492,7 @@ def test_documented_errors_are_the_ones_that_are_told(tmp_path: Path) -> None:
     documented = set(re.findall(r"`(t7\.jsonl:? ?\d*: .*?)` \|", DOCS.read_text()))
     contents = [content for content, _ in REFUSED.values()]
     contents += [text(HEADER, node("a", score="1.0")), text(HEADER, '{"id": "a", "parent": null, "score": NaN}')]
-    contents += [text(HEADER) + " " * (treefile.LINE_BYTES + 1)]
+    contents += [text(HEADER) + " " * (jsonlines.LINE_BYTES + 1)]
     told = {error_of(content, tmp_path) for content in contents}
     assert len(documented) > 15
     assert documented <= told
