@@ -3,7 +3,8 @@
 The incumbent is judged first; then M - 1 candidates are proposed, each based on the best version so far, judged on the
 development trees and recorded. The best mean value wins; at equal values the incumbent stays, then the earlier version. A
 version that falls below the best is rolled back, a faulted one cannot win. The held-out trees are looked at once, at the end,
-with the incumbent and the best version, and never reach a proposer.
+with the incumbent and the best version, and never reach a proposer. Should the best version fault on them, the next best is
+looked at in its place.
 
 `evolve` yields progress and records everything before it says so: whoever watches may stop at any moment, and `Run` can be
 taken up again to the same end.
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from harness.propose.base import Proposer
     from harness.score import Evaluation
     from harness.store import Run, Store
+    from sandbox.api import Fault
 
 
 class Split(StrEnum):
@@ -61,9 +63,10 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """The look at the held-out trees that ends a run."""
+    """One version's look at the held-out trees, which end a run; `best` is the one that wins as far as has been seen."""
 
     judged: Judged
+    best: Judged
 
 
 def split_trees(digests: Iterable[str], holdout: float) -> dict[Split, tuple[str, ...]]:
@@ -112,7 +115,7 @@ def evolve(run: Run, store: Store, proposer: Proposer, judge: Judge) -> Iterator
         history.append(judged)
         yield Progress(position, run.plan.versions, judged, outcome, best, resumed)
     if best is not None:
-        yield from _look_at_held_out(run, store, judge, [history[0], best], head)
+        yield from _look_at_held_out(run, store, judge, history, head)
     if run.state is not RunState.FINISHED:
         store.finish_run(run)
 
@@ -139,8 +142,7 @@ def _events(run: Run, judged: Judged, outcome: EventKind, best: Judged | None) -
     number, evaluation = judged.version.number, judged.evaluation
     fault = evaluation.fault
     if fault is not None:
-        evidence = {"kind": fault.kind.value, "message": fault.message}
-        return [Event(EventKind.FAULTED, number, run.number, f"{fault.kind}: {fault.message}", facts=evidence)]
+        return [_faulted(run, number, fault)]
     facts = {"value": judged.value, "quality": evaluation.quality, "trees": len(evaluation.results)}
     events = [Event(EventKind.EVALUATED, number, run.number, f"mean value {judged.value}", facts=facts)]
     if outcome is EventKind.SELECTED:
@@ -154,12 +156,33 @@ def _events(run: Run, judged: Judged, outcome: EventKind, best: Judged | None) -
     return events
 
 
-def _look_at_held_out(run: Run, store: Store, judge: Judge, judged: Sequence[Judged], head: int) -> Iterator[HeldOut]:
-    if not run.plan.held_out:
-        return
-    for version in {entry.version.number: entry.version for entry in judged}.values():
-        evaluation = store.evaluation(run, version, Split.HELD_OUT)
-        if evaluation is None:
-            evaluation = judge(version.candidate, run.plan.held_out)
-            store.judge(run, version, {Split.HELD_OUT: evaluation}, [], head)
-        yield HeldOut(Judged(version, evaluation))
+def _faulted(run: Run, version: int, fault: Fault) -> Event:
+    evidence = {"kind": fault.kind.value, "message": fault.message}
+    return Event(EventKind.FAULTED, version, run.number, f"{fault.kind}: {fault.message}", facts=evidence)
+
+
+def _look_at_held_out(run: Run, store: Store, judge: Judge, history: Sequence[Judged], head: int) -> Iterator[HeldOut]:
+    incumbent = history[0]
+    # The sort is stable: at equal values the earlier version stands first.
+    standing = sorted((judged for judged in history if judged.value is not None), key=lambda judged: -(judged.value or 0.0))
+    looked: set[int] = set()
+    following = incumbent if run.plan.held_out else None
+    while following is not None:
+        version = following.version
+        known = store.evaluation(run, version, Split.HELD_OUT)
+        evaluation = judge(version.candidate, run.plan.held_out) if known is None else known
+        events: list[Event] = []
+        if evaluation.fault is not None:
+            before = next(iter(standing), incumbent)
+            standing = [judged for judged in standing if judged.version.number != version.number]
+            events = [_faulted(run, version.number, evaluation.fault)]
+            if before.version.number == version.number and standing:
+                to = standing[0].version.number
+                events.append(Event(EventKind.ROLLED_BACK, version.number, run.number, "faulted on held-out trees", to=to))
+        if known is None:
+            store.judge(run, version, {Split.HELD_OUT: evaluation}, events, head)
+        head += len(events)
+        looked.add(version.number)
+        best = next(iter(standing), incumbent)
+        yield HeldOut(Judged(version, evaluation), best)
+        following = None if best.version.number in looked else best

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
@@ -130,6 +132,26 @@ def test_held_out_trees_are_looked_at_once_with_the_incumbent_and_the_best(store
 
     assert [look.judged.version.number for look in looks] == [1, 2]
     assert all({result.tree for result in look.judged.evaluation.results} == set(HELD_OUT) for look in looks)
+
+
+@pytest.mark.parametrize("stop_after", [0, 4, 5])
+def test_a_version_that_faults_on_held_out_trees_cannot_win(stop_after: int, store: Store) -> None:
+    """It did best on the trees that it was developed on and broke beyond them: the next best takes its place."""
+
+    def breaking(candidate: Candidate, trees: Sequence[str]) -> Evaluation:
+        broken = candidate.source == ALL_AT_ONCE and HELD_OUT[0] in trees
+        return replace(judge(replace(candidate, source=BREAKS) if broken else candidate, trees), policy=candidate.digest)
+
+    run = begun(store, STOPS, 3)
+    list(islice(evolve(run, store, Listed(ALL_AT_ONCE, ONE_EACH), breaking), stop_after))
+
+    steps = evolve(run, store, Listed(ALL_AT_ONCE, ONE_EACH), breaking)
+    looks = [step for step in steps if isinstance(step, HeldOut)]
+
+    assert [(look.judged.version.number, look.best.version.number) for look in looks] == [(1, 2), (2, 3), (3, 3)]
+    assert store.run(run.number).best == 3
+    events = [(event.kind, event.version, event.to) for event in store.events(run=run.number)]
+    assert events[-2:] == [(EventKind.FAULTED, 2, None), (EventKind.ROLLED_BACK, 2, 3)]
 
 
 def test_a_used_up_proposer_ends_the_run_early(store: Store) -> None:

@@ -41,7 +41,7 @@ class RunPlan:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A run of evolve, numbered from 1. `best` is the version it selected last, None before the first."""
+    """A run of evolve, numbered from 1. `best` is the version it selected last or went back to since, None before the first."""
 
     number: int
     plan: RunPlan

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 TURNS = (EventKind.PROMOTED, EventKind.ROLLED_BACK)
 """The events that say which version is the incumbent, where they belong to no run."""
+CHOICES = (EventKind.SELECTED, EventKind.ROLLED_BACK)
+"""The events of a run that say which of its versions is the best."""
 
 
 class Store:
@@ -350,7 +352,7 @@ def _runs() -> Select[Any]:
     runs, events = tables.runs.c, tables.events.c
     best = (
         select(events.to)
-        .where(events.run == runs.number, events.kind == EventKind.SELECTED.value)
+        .where(events.run == runs.number, events.kind.in_([kind.value for kind in CHOICES]))
         .order_by(events.number.desc())
         .limit(1)
         .scalar_subquery()
