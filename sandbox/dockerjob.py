@@ -1,0 +1,253 @@
+"""Jobs in containers: a hardened container for each, whose process 1 is the runner of `sandbox.guest.job`.
+
+The runner is reached through the engine, by its standard input and output, so that an engine on another machine serves as well.
+The workspace crosses as a stream and lies in memory of the container: a folder of the host that is mounted has no size, and
+lets a hostile command race whoever reads it. When the harness is killed the engine closes the stream, and the runner ends.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from sandbox.base import Isolation, SandboxError
+from sandbox.docker import IMAGE_LABEL, OWNER_LABEL, remove_leftovers
+from sandbox.engine import connect, translated
+from sandbox.image import image_tag
+from sandbox.job import NO_INPUTS, JobFault, JobFaultKind, JobLimits
+from sandbox.jobhost import Channel, ChannelLostError, converse, gathered
+from sandbox.owner import Owner
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Collection, Mapping, Sequence
+    from types import TracebackType
+
+    from docker import DockerClient
+    from docker.types import HostConfig
+
+    from sandbox.guest.archive import Caps
+    from sandbox.job import Input, JobResult
+
+_UID = 65_531  # within the range that distributions leave unused
+_SECCOMP_PROFILE = Path(__file__).with_name("job-seccomp.json")
+_ENTRY = ["python3", "-s", "-S", "-P", "-B", "/guest/sandbox/guest/job.py", "--uid", str(_UID)]
+_RUNNER_MEMORY_BYTES = 64 * 2**20
+_RUNNER_PROCESSES = 4  # the runner, and what the engine needs for a moment to start it
+_AF_INET, _AF_INET6 = 2, 10
+
+
+class DockerJobs:
+    """`Jobs` of containers.
+
+    `image` is another image than the sandbox's own, built from it; `runtime` is the engine's name of an OCI runtime, such as
+    `runsc`; `without` switches layers of the runner off, for tests alone.
+    """
+
+    name = "docker"
+
+    def __init__(self, *, image: str | None = None, runtime: str | None = None, without: Collection[str] = ()) -> None:
+        self._image = image or image_tag()
+        self._runtime = runtime
+        self._without = without
+        self._lock = threading.Lock()
+        self._client: DockerClient | None = None
+        self._closed = threading.Event()
+        self._python: str | None = None
+
+    def run(
+        self,
+        command: Sequence[str],
+        workspace: Path,
+        limits: JobLimits,
+        inputs: Mapping[str, Input] = NO_INPUTS,
+        network: str | None = None,
+        *,
+        cancel: threading.Event | None = None,
+    ) -> JobResult:
+        """Do what `Jobs.run` says."""
+        given = gathered(inputs)
+        client = self._engine()
+        host = self._host_config(client, limits, given.caps, network)
+        with _Container(client, self._image, self._arguments(), host) as container:
+            channel = Channel(
+                container.connection, lambda: not (self._closed.is_set() or (cancel and cancel.is_set())), multiplexed=True
+            )
+            try:
+                return converse(channel, command, workspace, limits, given, network=network is not None)[0]
+            except ChannelLostError as lost:
+                state = container.state()
+                if state["OOMKilled"]:
+                    message = f"the kernel ended the whole job for want of memory; the limit is {limits.memory_bytes} bytes"
+                    raise JobFault(JobFaultKind.OUT_OF_MEMORY, message) from lost
+                words = f"it ended with status {state['ExitCode']}" if not state["Running"] else str(lost)
+                raise SandboxError(f"the job's runner was lost: {words} {channel.last_words}".strip()) from lost
+
+    def describe(self) -> Isolation:
+        """Return what this backend isolates here and now."""
+        if self._python is None:
+            with tempfile.TemporaryDirectory(prefix="dream-harness-") as folder:
+                ask = "import platform; print(platform.python_version())"
+                inner = Path(folder, "workspace")
+                inner.mkdir()
+                self._python = self.run(["python3", "-c", ask], inner, JobLimits()).stdout.strip()
+        with translated("inspect the image of the jobs"):
+            image = str(self._engine().images.get(self._image).id)
+        return Isolation(
+            backend=self.name,
+            python=self._python,
+            image=image,
+            runtime=self._runtime or "the engine's default",
+            isolates=(
+                "a fresh container for every job, whose files come back as a checked copy",
+                "no network but one given by name, no capability, no new privilege, a user of its own",
+                "the workspace, and scratch where asked for, as the only writable places: in memory, with size and file count",
+                "system calls by an allow list and a deny list behind it: without a network only Unix sockets",
+                "memory without swap, CPU time, processors, process count, descriptors, output and wall time",
+            ),
+            leaves_open=(
+                "the kernel is shared: a bug in one of some 250 allowed calls is a way out; runtime `runsc` (gVisor) closes it",
+                "side channels of the hardware, and of time",
+                "a network given by name is given: what can be reached from there can be reached by the command",
+            ),
+        )
+
+    def close(self) -> None:
+        """End all jobs that are running; they remove their containers themselves. May be called again."""
+        self._closed.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _engine(self) -> DockerClient:
+        with self._lock:
+            if self._client is None:
+                self._client = connect()
+                remove_leftovers(self._client)
+            return self._client
+
+    def _arguments(self) -> list[str]:
+        return ["--without", ",".join(self._without)] if self._without else []
+
+    def _host_config(self, client: DockerClient, limits: JobLimits, inputs: Caps, network: str | None) -> HostConfig:
+        from docker.types import LogConfig, Ulimit  # noqa: PLC0415 - see sandbox.engine
+
+        if network is not None and (network in {"host", "none", ""} or ":" in network):
+            raise SandboxError(f"a job cannot join {network!r}; give the name of a network of the engine (`docker network ls`)")
+        memory_bytes = limits.memory_bytes + inputs.size_bytes + _RUNNER_MEMORY_BYTES
+        mine = f"rw,nosuid,nodev,uid={_UID},gid={_UID},mode=0700"
+        folders = {
+            "/job/workspace": f"{mine},exec,size={limits.workspace_bytes},nr_inodes={limits.workspace_files + 1}",
+            "/job/inputs": f"rw,nosuid,nodev,exec,mode=0755,size={inputs.size_bytes},nr_inodes={inputs.files + 1}",
+        }
+        if limits.scratch_bytes:
+            # Where POSIX semaphores and shared memory are looked for, so that pools of processes work with it.
+            folders["/dev/shm"] = f"{mine},exec,size={limits.scratch_bytes},nr_inodes={limits.workspace_files + 1}"  # noqa: S108
+        config: HostConfig = client.api.create_host_config(
+            network_mode=network or "none",
+            ipc_mode="none",
+            read_only=True,
+            cap_drop=["ALL"],
+            cap_add=[
+                "SETUID",
+                "SETGID",
+                "KILL",
+            ],  # the runner's, which becomes another user for the command; the command has none
+            security_opt=["no-new-privileges", f"seccomp={_profile(with_network=network is not None)}"],
+            mem_limit=memory_bytes,
+            memswap_limit=memory_bytes,
+            nano_cpus=int(limits.cpus * 10**9),
+            pids_limit=limits.processes + _RUNNER_PROCESSES,
+            oom_score_adj=500,
+            ulimits=[Ulimit(name="core", soft=0, hard=0), Ulimit(name="nofile", soft=1024, hard=1024)],
+            # `ipc none` alone leaves System V IPC usable.
+            sysctls={"kernel.shmmni": "0", "kernel.msgmni": "0", "kernel.sem": "0 0 0 0", "fs.mqueue.queues_max": "0"},
+            log_config=LogConfig(type="none"),
+            tmpfs=folders,
+            runtime=self._runtime,
+        )
+        return config
+
+
+class _Container:
+    """A container with its runner, from creation to removal."""
+
+    def __init__(self, client: DockerClient, image: str, arguments: list[str], host: HostConfig) -> None:
+        self._client = client
+        self._id = ""
+        self._stream: Any = None
+        try:
+            with translated("start a container for a job"):
+                self._start(image, arguments, host)
+        except BaseException:
+            self._remove()
+            raise
+
+    @property
+    def connection(self) -> socket.socket:
+        """Return the socket to the runner's standard input, output and error."""
+        connection: socket.socket = getattr(self._stream, "_sock", self._stream)
+        return connection
+
+    def state(self) -> dict[str, Any]:
+        """Return what the engine says of the container."""
+        with translated("inspect the container of a job"):
+            state: dict[str, Any] = self._client.api.inspect_container(self._id)["State"]
+            return state
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._remove()
+
+    def _start(self, image: str, arguments: list[str], host: HostConfig) -> None:
+        config = self._client.api.create_container_config(
+            image,
+            arguments,
+            entrypoint=_ENTRY,
+            user="0:0",
+            working_dir="/",
+            stdin_open=True,
+            labels={OWNER_LABEL: str(Owner.this_process()), IMAGE_LABEL: image},
+            host_config=host,
+        )
+        # The engine closes the runner's input when we are gone, and the runner ends.
+        config["StdinOnce"] = config["AttachStdin"] = config["OpenStdin"] = True
+        self._id = self._client.api.create_container_from_config(config)["Id"]  # type: ignore[no-untyped-call]
+        ends = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
+        self._stream = self._client.api.attach_socket(self._id, params=ends)
+        self._client.api.start(self._id)
+
+    def _remove(self) -> None:
+        from docker.errors import APIError, NotFound  # noqa: PLC0415 - see sandbox.engine
+
+        if self._stream is not None:
+            with suppress(OSError):
+                self.connection.close()
+            self._stream.close()
+        if self._id:
+            with translated("remove the container of a job"):
+                try:
+                    self._client.api.remove_container(self._id, force=True, v=True)
+                except NotFound:
+                    pass
+                except APIError as error:
+                    if "already in progress" not in str(error):
+                        raise
+
+
+def _profile(*, with_network: bool) -> str:
+    profile = json.loads(_SECCOMP_PROFILE.read_text(encoding="ascii"))
+    if with_network:
+        for family in (_AF_INET, _AF_INET6):
+            rule = {"index": 0, "value": family, "op": "SCMP_CMP_EQ"}
+            profile["syscalls"].append({"names": ["socket"], "action": "SCMP_ACT_ALLOW", "args": [rule]})
+    return json.dumps(profile)
