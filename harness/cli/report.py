@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.propose.base import Judged
     from harness.score import Result
     from harness.store import Run
+    from sandbox.api import Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Report:
     @property
     def best(self) -> Judged:
         """Return the version that won."""
-        return self.judged[-1].best
+        return self.held_out[-1].best if self.held_out else self.judged[-1].best
 
     def results(self, split: Split, version: Version) -> Sequence[Result]:
         """Return the replays of the incumbent or the best version on one side of the trees."""
@@ -135,11 +136,20 @@ def _print(report: Report, pairs: Sequence[_Pair], verbose: bool) -> None:
     if verbose:
         each = [[p.name, _words(p.split), *_cells(_means([p]))[1:]] for p in pairs]
         say("\n" + table(("tree", "side", *head[2:]), each, left=("tree", "side")))
+    for version, fault in _faults(report).items():
+        evidence = f"{fault.kind}: {fault.message}; `harness show v{version}` says more"
+        say(f"\nv{version} faulted on held-out trees and cannot win: {evidence}")
     if best.number == incumbent.number:
         say(f"\nno version was better than the incumbent v{incumbent.number}")
         return
     say(f"\nthe best is v{best.number}: {best.candidate.rationale}")
     say(f"`harness show v{best.number}` shows it, `harness diff v{incumbent.number} v{best.number}` what it changed")
+
+
+def _faults(report: Report) -> dict[int, Fault]:
+    """Return the faults on held-out trees, by version."""
+    faults = {entry.judged.version.number: entry.judged.evaluation.fault for entry in report.held_out}
+    return {version: fault for version, fault in faults.items() if fault is not None}
 
 
 def _words(split: Split) -> str:
@@ -161,6 +171,7 @@ def _document(report: Report, pairs: Sequence[_Pair]) -> dict[str, Any]:
         "versions": [_version(told) for told in report.judged],
         "incumbent": report.incumbent.version.number,
         "best": report.best.version.number,
+        "held_out_faults": {version: fault_document(fault) for version, fault in _faults(report).items()},
     }
     for split in Split:
         document[split.value] = _whole(report, split, pairs)._asdict()

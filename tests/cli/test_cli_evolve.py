@@ -15,6 +15,7 @@ from builders import tree
 from commands import PICKS_ALL, environment, named, process
 
 from harness import treefile
+from harness.evolve import Split, split_trees
 from harness.policy import digest_of
 from harness.store import Store
 
@@ -231,6 +232,23 @@ def test_a_faulted_version_is_told_with_its_kind_and_cannot_win(
     assert ended.json["development"]["difference"] is None
     shown = command("show", f"v{first['version']}")
     assert "bad-answer (unknown_node) in round 1" in shown.out
+
+
+def test_a_fault_on_held_out_trees_is_told_and_that_version_cannot_win(
+    command: Callable[..., Ended], searches: Path, folder: Path
+) -> None:
+    read = {on.digest: on for on in map(treefile.read, searches.iterdir())}
+    odd = read[split_trees(read, 0.25)[Split.HELD_OUT][0]].scores[1]
+    breaks = f"if view.attempts and view.nodes[1].score == {odd}:\n            1 / 0"
+    frail = PICKS_ALL.replace("view):\n", f"view):\n        {breaks}\n")
+    (folder / "frail.py").write_text(frail)
+
+    ended = command("evolve", "--trees", searches, *LOCAL, "--versions", 2, "--incumbent", "frail.py")
+
+    assert ended.code == 0
+    assert "v1 faulted on held-out trees and cannot win: exception: ZeroDivisionError" in ended.out
+    assert "the best is v2" in ended.out
+    assert "1 / 0" in command("show", "v1").out
 
 
 def test_without_an_engine_templates_run_locally_and_it_is_said(searches: Path, folder: Path) -> None:
