@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Self
 from harness.policy import digest_of
 from harness.replay import Stop, Trajectory, replay
 from harness.score import Evaluation, Result, figures
-from sandbox.api import Context, Fault, FaultKind
+from sandbox.api import Context, Fault, FaultKind, PolicyFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -137,34 +137,41 @@ class _Worker:
 class _Sandboxed:
     """Decides through a sandboxed process that starts with the first question: a replay that asks nothing costs nothing."""
 
-    __slots__ = ("_context", "_guest", "_session", "decide_s")
+    __slots__ = ("_context", "_guest", "_output", "_session", "decide_s")
 
     def __init__(self, session: Session, context: Context) -> None:
         self._session = session
         self._context = context
         self._guest: GuestReplay | None = None
+        self._output = ""
         self.decide_s = 0.0
 
     def decide(self, observation: Observation) -> list[int]:
         if self._guest is None:
-            self._guest = self._session.start(self._context)
+            self._guest = self._started()
         asked = time.perf_counter()
         try:
             return self._guest.decide(observation)
         finally:
             self.decide_s += time.perf_counter() - asked
 
+    def _started(self) -> GuestReplay:
+        try:
+            return self._session.start(self._context)
+        except PolicyFault as fault:
+            self._output = fault.output
+            raise
+
     def measured(self) -> dict[str, Any]:
         """End the process and return what it used, as fields of `Result`."""
         if self._guest is None:
-            return {}
+            return {"output": self._output}
         usage = self._guest.finish()
-        output = self._guest.output
         return {
             "decide_s": self.decide_s,
             "cpu_s": usage.cpu_s,
             "memory_bytes": usage.memory_bytes,
-            "output": output,
+            "output": self._guest.output,
         }
 
 

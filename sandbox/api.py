@@ -265,11 +265,15 @@ class Fault:
 
 
 class PolicyFault(Exception):  # noqa: N818 - "fault" is the untrusted side's, "error" is ours (style.md, section 3)
-    """Raised where an untrusted policy broke its contract; replay turns it into a record."""
+    """Raised where an untrusted policy broke its contract; replay turns it into a record.
 
-    def __init__(self, fault: Fault) -> None:
+    `output` is the tail of what it printed, where no `GuestReplay` is there to be asked: it could not be loaded.
+    """
+
+    def __init__(self, fault: Fault, output: str = "") -> None:
         super().__init__(f"{fault.kind}: {fault.message}")
         self.fault = fault
+        self.output = output
 
 
 def batch_of(answer: object) -> list[int]:

@@ -83,7 +83,10 @@ class RunnerSession:
         limits = (context.limits.max_rounds, context.limits.max_batch, context.limits.max_attempts)
         program = (wire.LOAD, self._code, self._source, dict(context.params), context.seed, limits, str(context.frontier))
         process = Process(self._running(), self._limits, context.limits.max_batch)
-        process.load(marshal.dumps(program, wire.MARSHAL_VERSION))
+        try:
+            process.load(marshal.dumps(program, wire.MARSHAL_VERSION))
+        except PolicyFault as broken:
+            raise PolicyFault(broken.fault, printable(process.output_tail)) from None
         return process
 
     def drop_runner(self) -> str:

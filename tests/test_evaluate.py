@@ -111,6 +111,14 @@ def test_what_a_policy_prints_and_uses_comes_with_its_result(sandbox: Sandbox) -
     assert result.memory_bytes > 2**20
 
 
+def test_what_a_policy_printed_before_it_could_not_be_loaded_comes_with_its_fault(sandbox: Sandbox) -> None:
+    (result,) = evaluate(job("return []", init="print('width', context.params.get('width')); 1 / 0"), TREES[:1], sandbox)
+
+    assert result.trajectory.fault is not None
+    assert result.trajectory.fault.kind is FaultKind.LOAD_FAULT
+    assert result.output == "width None\n"
+
+
 def test_trees_are_asked_for_one_by_one_as_they_are_needed(sandbox: Sandbox) -> None:
     class Lazy:
         asked = 0
