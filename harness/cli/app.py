@@ -13,6 +13,7 @@ import typer
 
 from harness import __version__
 from harness.cli import options as of
+from harness.cli.exits import Exit
 from harness.cli.output import drop_answers, note
 from harness.cli.spread import Quick, Spread
 from harness.errors import HarnessError, InputError
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harness.config import Loaded
-
-BAD_INPUT, OUT_OF_REACH, BUG, INTERRUPTED = 2, 3, 70, 130
 
 app = typer.Typer(
     name="harness",
@@ -59,20 +58,20 @@ def run(args: "Sequence[str]") -> int:
         sys.stdout.flush()
     except InputError as error:
         note(str(error))
-        return BAD_INPUT
+        return Exit.BAD_INPUT
     except (HarnessError, SandboxError) as error:
         note(str(error))
-        return OUT_OF_REACH
+        return Exit.OUT_OF_REACH
     except BrokenPipeError:
         drop_answers()
         return 0
     except OSError as error:
         drop_answers()
         note(f"{error}; free what is full or busy and run the command again")
-        return OUT_OF_REACH
+        return Exit.OUT_OF_REACH
     except Exception:  # noqa: BLE001 - the last line of the program: a bug of ours must not look like an answer
         note(f"this is a bug in the harness {__version__}; please report it with what follows\n{traceback.format_exc()}")
-        return BUG
+        return Exit.BUG
     return code
 
 

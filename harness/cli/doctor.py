@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from harness import __version__, config, wiring
+from harness.cli.exits import Exit
 from harness.cli.output import note, say, say_json, table
 from harness.cli.progress import steps
 from harness.errors import HarnessError
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
     from harness.config import Loaded, Settings
 
-OUT_OF_REACH = 3
 _PYTHON = (3, 11)
 
 
@@ -58,7 +58,7 @@ def doctor(loaded: Loaded, as_json: bool) -> int:
         for finding in findings:
             if finding.helps:
                 say(f"\n{finding.name}: {finding.helps}")
-    return OUT_OF_REACH if missing else 0
+    return Exit.OUT_OF_REACH if missing else Exit.DONE
 
 
 def _findings(loaded: Loaded) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ import structlog
 
 from harness import treefile, wiring
 from harness.cli import policies, report
+from harness.cli.exits import Exit
 from harness.cli.output import counted, note, number
 from harness.cli.progress import steps
 from harness.config import flag
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-INTERRUPTED = 130
 EXAMPLES = Path("examples/trees")
 START = "parallel_refine"
 """The template that everything starts from: the usual hand-written scheduler."""
@@ -209,7 +209,7 @@ def _take(stage: _Stage, request: Request) -> int:
                     held_out.append(told)
         ended = True
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     finally:
         if not ended:
             note(f"stopped; all that was told is recorded, and {stage.command} goes on from there")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import treefile, wiring
 from harness.cli import policies
+from harness.cli.exits import Exit
 from harness.cli.output import counted, indented, note, number, say, say_json, table
 from harness.cli.progress import steps
 from harness.errors import InputError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from harness.tree import Tree
     from sandbox.api import Fault
 
-INTERRUPTED = 130
 _OUTPUTS = 3
 _OUTPUT_LINES = 10
 """How much of what a policy printed is shown to people."""
@@ -67,7 +67,7 @@ def replay(request: Request, settings: Settings) -> int:
                     progress.step()
     except KeyboardInterrupt:
         note(f"interrupted after {len(results)} of {len(files)} trees; nothing was recorded, run the same command again")
-        return INTERRUPTED
+        return Exit.INTERRUPTED
     isolation = "none" if sandbox is None else sandbox.name
     evaluation = Evaluation(named.candidate.digest, isolation, judged_by, tuple(results))
     if request.as_json:
@@ -75,7 +75,7 @@ def replay(request: Request, settings: Settings) -> int:
         say_json(document | {"settings": settings_document(settings) | {"params": params}})
     else:
         _print(request, named, files, evaluation)
-    return 1 if evaluation.fault else 0
+    return Exit.NO if evaluation.fault else Exit.DONE
 
 
 def _look_at(files: Sequence[Path]) -> None:

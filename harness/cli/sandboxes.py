@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from harness import wiring
+from harness.cli.exits import Exit
 from harness.cli.output import note, say, say_json, short, table
 from harness.cli.progress import steps
 from harness.policy import Origin
@@ -44,7 +45,7 @@ def check(settings: Settings, as_json: bool) -> int:
     if as_json:
         probes = [asdict(result) for result in results]
         say_json({"isolation": asdict(isolation), "probes": probes, "held": not holes})
-        return 1 if holes else 0
+        return Exit.NO if holes else Exit.DONE
     where = ", ".join(word for word in (isolation.image, isolation.runtime) if word)
     say(f"{isolation.backend} sandbox, Python {isolation.python}{f' ({where})' if where else ''}")
     for words, sentences in (("isolates", isolation.isolates), ("leaves open", isolation.leaves_open)):
@@ -54,7 +55,7 @@ def check(settings: Settings, as_json: bool) -> int:
     rows = [[result.name, "held" if result.held else "HOLE", short(result.detail, 90)] for result in results]
     say("\n" + table(("attempt", "outcome", "answered with"), rows, left=("attempt", "outcome", "answered with")))
     say(f"\n{len(results) - len(holes)} of {len(results)} attempts to get out were held")
-    return 1 if holes else 0
+    return Exit.NO if holes else Exit.DONE
 
 
 def sweep(as_json: bool) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import treefile, wiring
+from harness.cli.exits import Exit
 from harness.cli.output import clean, say, say_json, short, table
 from harness.errors import InputError
 from harness.tree import Direction
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from harness.config import Settings
     from harness.tree import Tree
 
-BAD_INPUT = 2
 _DIGEST_SHOWN = 12
 _DIGEST_LEAST = 6
 
@@ -32,7 +32,7 @@ def validate(paths: Sequence[Path], as_json: bool) -> int:
         for line in bad:
             say(line["error"])
         say(f"{len(told) - len(bad)} of {len(told)} tree files are valid")
-    return BAD_INPUT if bad else 0
+    return Exit.BAD_INPUT if bad else Exit.DONE
 
 
 def _validated(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
