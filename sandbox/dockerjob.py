@@ -19,7 +19,7 @@ from sandbox.docker import IMAGE_LABEL, OWNER_LABEL, remove_leftovers
 from sandbox.engine import connect, translated
 from sandbox.image import image_tag
 from sandbox.job import NO_INPUTS, JobFault, JobFaultKind, JobLimits
-from sandbox.jobhost import Channel, ChannelLostError, converse, gathered
+from sandbox.jobhost import Channel, ChannelLostError, checked, converse, gathered
 from sandbox.owner import Owner
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 _UID = 65_531  # within the range that distributions leave unused
 _SECCOMP_PROFILE = Path(__file__).with_name("job-seccomp.json")
-_ENTRY = ["python3", "-s", "-S", "-P", "-B", "/guest/sandbox/guest/job.py", "--uid", str(_UID)]
+_RUNNER = "import sys; sys.path.append('/guest'); from sandbox.guest.job import main; main(sys.argv[1:])"
+_ENTRY = ["python3", "-s", "-S", "-P", "-B", "-c", _RUNNER, "--uid", str(_UID)]
 _RUNNER_MEMORY_BYTES = 64 * 2**20
 _RUNNER_PROCESSES = 4  # the runner, and what the engine needs for a moment to start it
 _AF_INET, _AF_INET6 = 2, 10
@@ -70,7 +71,7 @@ class DockerJobs:
         cancel: threading.Event | None = None,
     ) -> JobResult:
         """Do what `Jobs.run` says."""
-        given = gathered(inputs)
+        words, given = checked(command), gathered(inputs)
         client = self._engine()
         host = self._host_config(client, limits, given.caps, network)
         with _Container(client, self._image, self._arguments(), host) as container:
@@ -78,14 +79,14 @@ class DockerJobs:
                 container.connection, lambda: not (self._closed.is_set() or (cancel and cancel.is_set())), multiplexed=True
             )
             try:
-                return converse(channel, command, workspace, limits, given, network=network is not None)[0]
+                return converse(channel, words, workspace, limits, given, network=network is not None)[0]
             except ChannelLostError as lost:
                 state = container.state()
                 if state["OOMKilled"]:
                     message = f"the kernel ended the whole job for want of memory; the limit is {limits.memory_bytes} bytes"
                     raise JobFault(JobFaultKind.OUT_OF_MEMORY, message) from lost
-                words = f"it ended with status {state['ExitCode']}" if not state["Running"] else str(lost)
-                raise SandboxError(f"the job's runner was lost: {words} {channel.last_words}".strip()) from lost
+                end = f"it ended with status {state['ExitCode']}" if not state["Running"] else str(lost)
+                raise SandboxError(f"the job's runner was lost: {end} {channel.last_words}".strip()) from lost
 
     def describe(self) -> Isolation:
         """Return what this backend isolates here and now."""

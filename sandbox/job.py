@@ -7,6 +7,7 @@ wrong on our side is a `SandboxError`. After either of these the workspace is as
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
@@ -70,6 +71,14 @@ class JobLimits:
     cpus: float = 1.0
 
     def __post_init__(self) -> None:
+        for name in ("cpu_s", "wall_s", "memory_bytes", "workspace_bytes", "workspace_files", "processes", "cpus"):
+            value = getattr(self, name)
+            if not (0 < value < math.inf):
+                raise ValueError(f"{name} is {value}; it must be a number above 0")
+        if min(self.scratch_bytes, self.output_bytes) < 0:
+            raise ValueError(
+                f"scratch_bytes is {self.scratch_bytes} and output_bytes {self.output_bytes}; neither can be below 0"
+            )
         files_bytes = self.workspace_bytes + self.scratch_bytes
         if files_bytes > self.memory_bytes:
             raise ValueError(

@@ -144,6 +144,13 @@ class Inputs:
     caps: archive.Caps
 
 
+def checked(command: Sequence[str]) -> list[str]:
+    """Return the command as a list; raises ValueError for one that is empty, or a text in place of its words."""
+    if isinstance(command, str) or not command:
+        raise ValueError(f"the command is {command!r}; it must be a list of a program and its arguments")
+    return list(command)
+
+
 def gathered(inputs: Mapping[str, Input]) -> Inputs:
     """Return these inputs with folders taken apart.
 
@@ -181,7 +188,7 @@ def _folders(files: Mapping[bytes, Input]) -> list[bytes]:
 
 def converse(
     channel: Channel,
-    command: Sequence[str],
+    command: list[str],
     workspace: Path,
     limits: JobLimits,
     inputs: Inputs,
@@ -197,7 +204,7 @@ def converse(
     """
     with Staging(workspace) as staging:
         order = jobwire.Order(
-            command=list(command),
+            command=command,
             cpu_s=float(limits.cpu_s),
             wall_s=float(limits.wall_s),
             memory_bytes=limits.memory_bytes,

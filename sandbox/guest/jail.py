@@ -7,12 +7,15 @@ import os
 import signal
 import struct
 import sys
-import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sandbox.guest import kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NEWNS, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = 0x20000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000
 _EVERYTHING = _NEWNS | _NEWUTS | _NEWIPC | _NEWPID | _NEWNET
@@ -55,16 +58,9 @@ def enter_namespaces(channel: int) -> bool:
 
     The process that called stays as their keeper and ends with them. It lets go of `channel`.
     """
-    uid, gid = os.getuid(), os.getgid()
-    if uid == 0:
-        if _libc.unshare(_EVERYTHING):
-            return False
-    else:
-        if _libc.unshare(_EVERYTHING | _NEWUSER):
-            return False
-        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
-        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1", encoding="ascii")
-        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1", encoding="ascii")
+    if not _in_child(_try_namespaces):
+        return False
+    _unshare()
     pid = os.fork()
     if pid:
         os.close(channel)
@@ -85,8 +81,7 @@ def namespaced_room(owner: tuple[int, int], sizes: tuple[int, int, int], files: 
     Raises:
         OSError: the kernel refuses.
     """
-    _mount(None, "/", None, _REC | _PRIVATE, None)
-    _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC, None)
+    _mount_proc()
     hideable = [folder for folder in _HIDEABLE if Path(folder).is_dir() and not sys.prefix.startswith(f"{folder}/")]
     if not hideable:
         raise OSError(f"none of {', '.join(_HIDEABLE)} is a folder that can be hidden")
@@ -109,6 +104,8 @@ def namespaced_room(owner: tuple[int, int], sizes: tuple[int, int, int], files: 
 
 def plain_room(owner: tuple[int, int], *, scratch: bool) -> Room:
     """Make the job's folders on the disk, where nothing else is to be had; whoever made them removes them."""
+    import tempfile  # noqa: PLC0415 - rarely needed, and long to load
+
     base = tempfile.mkdtemp(prefix="dream-harness-job-")
     Path(base).chmod(0o755)  # the command's user must get through it
     room = Room(f"{base}/workspace", f"{base}/inputs", f"{base}/scratch" if scratch else None, base)
@@ -169,6 +166,39 @@ class Landlock:
         """Confine this process for good, where the kernel knows Landlock."""
         if self.abi and _libc.syscall(_RESTRICT, self._ruleset, 0):
             raise OSError(ctypes.get_errno(), "landlock_restrict_self")
+
+
+def _unshare() -> None:
+    uid, gid = os.getuid(), os.getgid()
+    if _libc.unshare(_EVERYTHING | (_NEWUSER if uid else 0)):
+        raise OSError(ctypes.get_errno(), "unshare")
+    if uid:
+        Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+        Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1", encoding="ascii")
+        Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1", encoding="ascii")
+
+
+def _try_namespaces() -> None:
+    _unshare()
+    if not _in_child(_mount_proc):
+        raise PermissionError("no /proc can be mounted")
+
+
+def _mount_proc() -> None:
+    _mount(None, "/", None, _REC | _PRIVATE, None)
+    _mount("proc", "/proc", "proc", _NOSUID | _NODEV | _NOEXEC, None)
+
+
+def _in_child(attempt: Callable[[], object]) -> bool:
+    """Return whether this succeeds, tried in a process that ends with it: what was unshared cannot be joined again."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            attempt()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return os.waitpid(pid, 0)[1] == 0
 
 
 def _mount(source: str | None, target: str, kind: str | None, flags: int, options: str | None) -> None:

@@ -13,17 +13,12 @@ import os
 import resource
 import select
 import signal
-import subprocess
 import sys
 import time
 from argparse import ArgumentParser
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Self
-
-if __name__ == "__main__":
-    # Appended, never prepended: what lies beside this package must not stand in for a module of the standard library.
-    sys.path.append(__file__.rsplit("/", 3)[0])
 
 from sandbox.guest import archive, jail, jobcalls, jobwire, kernel
 from sandbox.guest.meter import CgroupMeter, Meter, ProcessMeter, processes
@@ -32,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE")
-_SLICE_S = 0.02  # between two looks at the meters
+_SLICE_S = 0.02  # between two looks at a control group
+_LONG_SLICE_S = 0.05  # between two looks at all processes
 _PIPE_BYTES = 64 * 1024
 _NOTICE_S = 10.0  # for what has been killed to be gone
 _LEFT = 70
@@ -69,6 +65,8 @@ def main(arguments: list[str]) -> None:
     for name in _IGNORED:
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     is_container = options.descriptor is None
+    if not is_container:
+        os.set_inheritable(options.descriptor, False)  # a command that held the channel could speak for the runner
     receive_from, send_to = (0, 1) if is_container else (options.descriptor, options.descriptor)
     _Job(_Setting(receive_from, send_to, options.uid, frozenset(options.without.split(",")), is_container)).work()
 
@@ -160,7 +158,7 @@ class _Job:
         for descriptor in (self._setting.receive_from, ended, streams[0].descriptor, streams[1].descriptor):
             poll.register(descriptor, select.POLLIN)
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll(_SLICE_S * 1000)}
+            ready = {descriptor for descriptor, _ in poll.poll(watch.slice_s * 1000)}
             if self._setting.receive_from in ready:
                 self._leave()  # the host is gone, or wants no more
             for tail in streams:
@@ -375,13 +373,14 @@ class _Watch:
         self._order = order
         self._meter = meter
         self._started_at = self._looked_at = started_at
+        self.slice_s = _SLICE_S if meter.keeps_memory else _LONG_SLICE_S
         self.passed: str | None = None
         self.out_of_memory = False
         self.peak_bytes = 0
 
     def is_over(self) -> bool:
         now = time.monotonic()
-        if now - self._looked_at < _SLICE_S:
+        if now - self._looked_at < self.slice_s:
             return False
         self._looked_at = now
         used_bytes = self._meter.memory_bytes()
@@ -453,9 +452,7 @@ def _meter(setting: _Setting, files: str | None) -> Meter:
 
 def _remove(folder: str) -> None:
     """Remove a folder, however deep it is and however locked what lies in it."""
+    import subprocess  # noqa: PLC0415 - rarely needed, and long to load
+
     for command in (["chmod", "-R", "u+rwx", "--", folder], ["rm", "-rf", "--", folder]):
         subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)  # noqa: S603 - our own words
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

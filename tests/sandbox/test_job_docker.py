@@ -59,7 +59,7 @@ def job_containers(client: DockerClient, pid: int) -> list[str]:
     """Return the ids of the containers in which this process runs jobs."""
     found = client.api.containers(all=True, filters={"label": OWNER_LABEL})
     mine = [entry for entry in found if Owner.parse(entry["Labels"][OWNER_LABEL]).pid == pid]
-    return [entry["Id"] for entry in mine if "guest/job.py" in entry["Command"]]
+    return [entry["Id"] for entry in mine if "sandbox.guest.job" in entry["Command"]]
 
 
 def while_it_runs(client: DockerClient, jobs: DockerJobs, workspace: Path, look: Callable[[str], None]) -> BaseException | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import stat
 import textwrap
@@ -411,6 +412,22 @@ def test_the_hosts_files_and_secrets_are_out_of_reach(jobs: Jobs, workspace: Pat
     assert (result.stdout, result.stderr) == ("[] False\n", "")
 
 
+def test_no_descriptor_is_left_open_to_the_command(jobs: Jobs, workspace: Path) -> None:
+    """Who held the runner's channel could speak for the runner."""
+    source = """
+        import os
+        for descriptor in range(3, 1024):
+            try:
+                print(descriptor, os.fstat(descriptor))
+            except OSError:
+                pass
+        print(os.read(0, 10))
+        """
+    result = jobs.run(python(source), workspace, LIMITS)
+
+    assert (result.stdout, result.stderr) == ("b''\n", "")
+
+
 def test_scratch_is_a_second_place_that_does_not_come_back(jobs: Jobs, workspace: Path) -> None:
     source = """
         import os, tempfile
@@ -480,6 +497,15 @@ def test_limits_that_cannot_be_kept_are_refused() -> None:
     """The files of a job lie in its memory."""
     with pytest.raises(ValueError, match="memory_bytes must be at least as much"):
         JobLimits(memory_bytes=2**20, workspace_bytes=2**21)
+    for wrong in ({"cpus": 0.0}, {"wall_s": math.inf}, {"cpu_s": math.nan}, {"processes": -1}):
+        with pytest.raises(ValueError, match="must be a number above 0"):
+            JobLimits(**wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("command", ["true", []])
+def test_a_command_is_a_list_of_words(jobs: Jobs, workspace: Path, command: list[str]) -> None:
+    with pytest.raises(ValueError, match="must be a list of a program and its arguments"):
+        jobs.run(command, workspace, LIMITS)
 
 
 def test_every_refusal_is_a_kind_of_fault() -> None:
