@@ -44,6 +44,9 @@ def policy(named: str, settings: Settings) -> Named:
     if number is not None:
         with wiring.open_store(settings) as store:
             return Named(f"v{number}", store.version(number).candidate, number)
+    if named.endswith(templates.SUFFIX):
+        name = Path(named).name.removesuffix(templates.SUFFIX)
+        raise InputError(f"{named}: is a template, no policy; one of the harness is taken by its name, here {name}")
     template = None if os.path.lexists(named) else _template(named)
     return Named(named, Candidate(read(Path(named)), Origin.FILE, f"from {named}") if template is None else template)
 

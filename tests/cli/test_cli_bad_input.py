@@ -30,6 +30,7 @@ BAD = {
     "trees without a value": (("replay", "policy.py", "--trees"), ("--trees", "requires an argument")),
     "missing policy": (("replay", "nosuch.py", "--trees", "trees"), ("nosuch.py: no such file", "expected a Python file")),
     "policy is a folder": (("replay", "trees", "--trees", "trees"), ("trees: is a directory", "expected a Python file")),
+    "template for a policy": (("replay", "mine/greedy.py.j2", "--trees", "trees"), ("is a template", "by its name, here greedy")),
     "policy far too large": (("replay", "/dev/zero", "--trees", "trees"), ("/dev/zero", "expected a Python file")),
     "policy with NUL in its name": (("replay", "a\0b", "--trees", "trees"), ("null byte", "expected a Python file")),
     "version without a store": (("replay", "v3", "--trees", "trees"), ("no store yet", "harness evolve")),
