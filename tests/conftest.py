@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 # Before numpy is loaded: xdist runs tests side by side already, and BLAS threads that wait for a core spin on it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+# A shell starts what runs in the background with Ctrl-C ignored, which the commands that tests interrupt would inherit.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PROJECT = Path(__file__).parents[1]
 BACKENDS = [pytest.param("docker", marks=pytest.mark.docker), "local"]
