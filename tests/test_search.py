@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders import broom, judged_in_process
 
@@ -78,6 +80,16 @@ def test_candidates_name_the_version_they_are_based_on_and_why() -> None:
         changed = [name for name, value in candidate.params.items() if parent.params[name] != value]
         assert candidate.template == parent.template
         assert 1 <= len(changed) <= 2
+
+
+@pytest.mark.parametrize("params", [{"bygone": 3}, {"width": 10_000, "depth": 1}, {"width": "ten", "depth": 4}])
+def test_a_version_of_a_template_as_it_was_once_is_searched_on_from(params: dict[str, object]) -> None:
+    """Its parameters are no longer those of the template that bears its name; its code still is what it is."""
+    old = replace(incumbent(), source=incumbent().source + "# once\n", params=params)
+
+    history = run(TemplateSearch(load(), 0), [judged(1, old)], len(load()) + 4)
+
+    assert len({entry.version.candidate.digest for entry in history}) == len(history)
 
 
 def test_a_used_up_space_ends_the_search() -> None:

@@ -68,7 +68,7 @@ class TemplateSearch:
     def _learn_foreign(self, judged: Judged) -> None:
         """Learn from a version that this search did not propose, where it was rendered from a known template."""
         candidate = judged.version.candidate
-        template = self._templates.get(candidate.template or "")
+        template = self._template_of(candidate)
         if template is None or judged.value is None:
             return
         params = {"template": template.name} | _scoped(template, candidate.params)
@@ -81,13 +81,14 @@ class TemplateSearch:
     def _next(self, history: Sequence[Judged], best: Judged) -> Candidate | None:
         known = {judged.version.candidate.digest: judged for judged in history}
         rng = random.Random(f"{self._seed}:{len(history)}")  # noqa: S311 - a search, no secret
+        built_on = self._template_of(best.version.candidate)
         defaults_left = [t for t in self._templates.values() if render(t, defaults(t)) not in _sources(history)]
         for attempt in range(_TRIES):
             template, params, why = None, None, "a point that the search expects to be good"
             if defaults_left and not attempt:
                 template, params, why = defaults_left[0], defaults(defaults_left[0]), "the template as it comes"
-            elif len(history) % 2 == 0 and best.version.candidate.template in self._templates:
-                template = self._templates[str(best.version.candidate.template)]
+            elif len(history) % 2 == 0 and built_on is not None:
+                template = built_on
                 params = _changed(template, best.version.candidate.params, rng)
                 why = f"a small change to version {best.version.number}"
             if template is not None and params is not None:
@@ -103,6 +104,15 @@ class TemplateSearch:
             else:
                 self._study.tell(trial, value)
         return None
+
+    def _template_of(self, candidate: Candidate) -> Template | None:
+        """Return the template that a candidate can be rendered from today; it may have had other parameters once."""
+        template = self._templates.get(candidate.template or "")
+        known = {} if template is None else {parameter.name: parameter for parameter in template.parameters}
+        fits = known.keys() == candidate.params.keys() and all(
+            known[name].allows(value) for name, value in candidate.params.items()
+        )
+        return template if fits else None
 
     def _candidate(self, trial: optuna.trial.Trial, why: str, best: Judged) -> Candidate:
         template = self._templates[trial.suggest_categorical("template", tuple(self._templates))]
