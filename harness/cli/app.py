@@ -67,7 +67,8 @@ def run(args: "Sequence[str]") -> int:
         return 0
     except OSError as error:
         drop_answers()
-        note(f"{error}; free what is full or busy and run the command again")
+        helps = "make it accessible, or name another" if isinstance(error, PermissionError) else "free what is full or busy"
+        note(f"{error}; {helps} and run the command again")
         return Exit.OUT_OF_REACH
     except Exception:  # noqa: BLE001 - the last line of the program: a bug of ours must not look like an answer
         note(f"this is a bug in the harness {__version__}; please report it with what follows\n{traceback.format_exc()}")
@@ -109,7 +110,7 @@ def main(
     """Improve the scheduler policies of coding agents by replaying recorded searches."""
 
 
-@app.command("replay", cls=Spread)
+@app.command("replay", cls=Spread, short_help="Say what a policy is worth on recorded trees.")
 def replay_command(
     context: typer.Context,
     policy: Policy = None,
@@ -143,7 +144,7 @@ def replay_command(
     raise typer.Exit(replay(request, _loaded(context).settings))
 
 
-@app.command("evolve", cls=Spread)
+@app.command("evolve", cls=Spread, short_help="Develop a better policy from recorded trees.")
 def evolve_command(
     context: typer.Context,
     trees: of.Trees = None,
@@ -206,7 +207,7 @@ def history_command(
     raise typer.Exit(history(wanted, _loaded(context).settings, as_json))
 
 
-@app.command("show")
+@app.command("show", short_help="Show a version, its code and what it is worth.")
 def show_command(
     context: typer.Context,
     version: Version,
@@ -221,7 +222,7 @@ def show_command(
     raise typer.Exit(show(version, _loaded(context).settings, source, as_json))
 
 
-@app.command("diff")
+@app.command("diff", short_help="Compare two versions in code and value.")
 def diff_command(
     context: typer.Context,
     first: Version,
@@ -236,7 +237,7 @@ def diff_command(
     raise typer.Exit(diff(first, second, _loaded(context).settings, as_json))
 
 
-@trees_app.command("validate")
+@trees_app.command("validate", short_help="Read tree files strictly and name each that is wrong.")
 def trees_validate(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Tree files and folders of them.", show_default=False)],
     as_json: of.AsJson = False,
@@ -279,7 +280,7 @@ def trees_show(
     raise typer.Exit(show(tree, _loaded(context).settings, as_json))
 
 
-@sandbox_app.command("build")
+@sandbox_app.command("build", short_help="Build the image that policies run in.")
 def sandbox_build(
     context: typer.Context,
     base: Annotated[
@@ -296,7 +297,7 @@ def sandbox_build(
     raise typer.Exit(build(base, if_engine, as_json))
 
 
-@sandbox_app.command("check")
+@sandbox_app.command("check", short_help="Probe the sandbox from inside.")
 def sandbox_check(
     context: typer.Context,
     sandbox: of.Sandbox = None,
@@ -320,7 +321,7 @@ def sandbox_sweep(context: typer.Context, config: of.Config = None, as_json: of.
     raise typer.Exit(sweep(as_json))
 
 
-@app.command("doctor")
+@app.command("doctor", short_help="Look at everything the harness needs.")
 def doctor_command(
     context: typer.Context,
     store: of.Store = None,

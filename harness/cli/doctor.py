@@ -13,7 +13,7 @@ from harness import __version__, config, wiring
 from harness.cli.exits import Exit
 from harness.cli.output import note, say, say_json, table
 from harness.cli.progress import steps
-from harness.errors import HarnessError
+from harness.errors import HarnessError, InputError
 from harness.policy import Origin
 from harness.propose import templates
 from sandbox.base import SandboxError
@@ -87,7 +87,10 @@ def _settings(loaded: Loaded) -> Iterator[Finding]:
 
 
 def _templates() -> Finding:
-    found = templates.load()
+    try:
+        found = templates.load()
+    except InputError as error:
+        return Finding("templates", State.MISSING, str(error), "mend this file of policy_templates, or take it out of the folder")
     return Finding("templates", State.GOOD, f"{len(found)}: {', '.join(template.name for template in found)}")
 
 

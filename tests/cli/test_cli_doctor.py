@@ -41,6 +41,20 @@ def test_an_engine_that_was_asked_for_and_is_not_there_is_missing(folder: Path) 
     assert "Traceback" not in ended.err
 
 
+def test_a_template_that_is_not_declared_as_it_must_be_is_found(folder: Path) -> None:
+    """Everything else is looked at all the same. The working directory comes first where modules are looked for."""
+    (folder / "policy_templates").mkdir()
+    (folder / "policy_templates/__init__.py").touch()
+    (folder / "policy_templates/broken.py.j2").write_text('{#\nname = "x"\n#}\n')
+
+    ended = process("doctor", "--sandbox", "local", "--json", cwd=folder)
+
+    assert ended.code == 3
+    assert states(ended.json)["templates"] == "missing"
+    assert states(ended.json)["sandbox"] == "good"
+    assert "template broken: name is 'x'" in ended.out
+
+
 def test_a_damaged_store_is_found(folder: Path) -> None:
     (folder / "text.db").write_text("no database at all, though long enough to be taken for one " * 100)
 

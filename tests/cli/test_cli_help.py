@@ -44,6 +44,11 @@ def test_every_command_and_option_has_a_sentence_of_help(words: tuple[str, ...])
     assert [option.name for option in command.params if not (option.help or "").strip().endswith(".")] == []
 
 
+@pytest.mark.parametrize("group", [(), ("trees",), ("sandbox",)], ids=" ".join)
+def test_no_sentence_of_a_list_of_commands_is_cut(command: Callable[..., Ended], group: tuple[str, ...]) -> None:
+    assert "..." not in command(*group, "--help").out.partition("Commands:")[2]
+
+
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_help_is_printed(command: Callable[..., Ended], words: tuple[str, ...]) -> None:
     ended = command(*words, "--help")
