@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 FILE = Path("harness.toml")
+_FILE_BYTES = 2**20
+"""No more of a settings file is read."""
 PREFIX = "HARNESS_"
 
 _LIMITS, _WEIGHTS, _GUEST, _EFFORT = Limits(), Weights(), GuestLimits(), Effort()
@@ -168,7 +170,7 @@ def load(flags: Mapping[str, Any], file: Path | None = None) -> Loaded:
         return Loaded(Settings(**values), origins, None if toml is None else toml.path)
     except ValidationError as error:
         name = str(error.errors(include_url=False)[0]["loc"][0])
-        raise InputError(f"{origins[name]}: {name} is {values[name]!r}; expected {wish(name)}") from None
+        raise InputError(f"{origins[name]}: {name} is {without_password(repr(values[name]))}; expected {wish(name)}") from None
 
 
 def flag(name: str) -> str:
@@ -179,6 +181,22 @@ def flag(name: str) -> str:
 def variable(name: str) -> str:
     """Return the environment variable of a setting."""
     return PREFIX + name.upper()
+
+
+_PASSWORDS = (
+    re.compile(r"(://[^:/@\s]*:)[^\s]*(?=@)"),  # to the last @, since a password may hold one
+    re.compile(
+        r"(://[^:/@\s]*:)(?!\d*(?:[/?#]|$)|\*\*\*@)[^/?#\s]+"
+    ),  # a port that is no number may be a password without its host
+    re.compile(r"(?i)([?&](?:ssl)?password=)[^&#\s]*"),
+)
+
+
+def without_password(text: str) -> str:
+    """Return a text as people may see it: without the passwords of database URLs in it, however these are written."""
+    for password in _PASSWORDS:
+        text = password.sub(r"\1***", text)
+    return text
 
 
 def wish(name: str) -> str:
@@ -219,18 +237,24 @@ def _toml(given: Path | None) -> _Toml | None:
     if not named and not path.exists():
         return None
     try:
-        text = path.read_bytes().decode()
+        with path.open("rb") as stream:
+            raw = stream.read(_FILE_BYTES + 1)
+        if len(raw) > _FILE_BYTES:
+            raise InputError(f"{path}: has more than {_FILE_BYTES} bytes; expected a settings file")
+        text = raw.decode()
     except OSError as error:
         raise InputError(f"{path}: {(error.strerror or str(error)).lower()}; expected a readable settings file") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: byte {error.start + 1} is not UTF-8; expected a TOML file") from error
     try:
         values = tomllib.loads(text)
+    except RecursionError:
+        raise InputError(f"{path}: nests too deep; expected lines such as max_batch = 8") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not TOML: {error}; expected lines such as max_batch = 8") from error
     toml = _Toml(path, text, values)
     for name, value in values.items():
         if name not in FIELDS:
             hint = near(name, FIELDS) or f"; expected one of {', '.join(FIELDS)}"
-            raise InputError(f"{toml.where(name)}: {name} (value {value!r}) is no setting{hint}")
+            raise InputError(f"{toml.where(name)}: {name} (value {without_password(repr(value))}) is no setting{hint}")
     return toml

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -32,10 +33,17 @@ def read(path: Path) -> Tree:
         TreeError: the file breaks the format; the message names file, line, field, value and what was expected.
     """
     try:
-        with path.open("rb") as stream:
+        # Not waiting: a pipe in a folder of trees, to which nobody writes, would hold up the command for ever.
+        with open(path, "rb", opener=_without_waiting) as stream:
+            if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
+                raise InputError(f"{path}: is a pipe or a device; expected a regular file, since trees are read more than once")
             return _tree(str(path), objects(str(path), stream))
     except OSError as error:
         raise InputError(f"{path}: {_reason(error)}; expected a readable tree file") from error
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def write(tree: Tree, path: Path) -> None:

@@ -16,7 +16,7 @@ from harness.cli import policies, report
 from harness.cli.exits import Exit
 from harness.cli.output import counted, note, number
 from harness.cli.progress import steps
-from harness.config import flag
+from harness.config import flag, without_password
 from harness.errors import InputError
 from harness.evolve import HeldOut, Progress, Split, evolve, split_trees
 from harness.policy import EventKind, Origin
@@ -130,7 +130,7 @@ def _resume(request: Request, loaded: Loaded) -> int:
 
 def _command(run: Run, loaded: Loaded) -> str:
     """Return the command that takes a run up again."""
-    store = ["--store", loaded.settings.store] if loaded.origins["store"] == flag("store") else []
+    store = ["--store", without_password(loaded.settings.store)] if loaded.origins["store"] == flag("store") else []
     return f"`{shlex.join(['harness', 'evolve', '--resume', str(run.number), *store])}`"
 
 

@@ -55,9 +55,14 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
+def one_line(text: str) -> str:
+    """Return text as `clean` does, on one line: a name must not look like a line of ours."""
+    return clean(text).replace("\n", " ")
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: Sequence[str] = ()) -> str:
     """Return rows as aligned columns; those named in `left` are flush left, numbers flush right."""
-    lines = [list(head), *([clean(cell).replace("\n", " ") for cell in row] for row in rows)]
+    lines = [list(head), *([one_line(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     at_left = [name in left for name in head]
     return "\n".join(

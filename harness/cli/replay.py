@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harness import treefile, wiring
 from harness.cli import policies
 from harness.cli.exits import Exit
-from harness.cli.output import counted, indented, note, number, say, say_json, table
+from harness.cli.output import counted, indented, note, number, one_line, say, say_json, table
 from harness.cli.progress import steps
 from harness.errors import InputError
 from harness.evaluate import Job, evaluate
@@ -154,9 +154,10 @@ def _print(request: Request, named: Named, files: Sequence[Path], evaluation: Ev
     say(table(HEAD, rows, left=("tree", "stop")))
     if request.trajectory:
         for file, result in zip(files, evaluation.results, strict=True):
-            say(f"\n{result.name}:")
+            say(f"\n{one_line(result.name)}:")
             for turn, taken in enumerate(_rounds(_again(file, result), result), start=1):
-                say(f"  {turn:4d}  {', '.join(taken['picks'])}  ->  {', '.join(taken['revealed']) or 'nothing'}")
+                picks, revealed = (one_line(", ".join(taken[name])) for name in ("picks", "revealed"))
+                say(f"  {turn:4d}  {picks}  ->  {revealed or 'nothing'}")
     print_faults(evaluation.results)
     _print_output(evaluation.results)
 
@@ -188,7 +189,7 @@ def print_faults(results: Sequence[Result]) -> None:
         others = f" and {counted(len(bearing) - 1, 'more tree')}" if len(bearing) > 1 else ""
         when = "" if first.round is None else f" in round {first.round}"
         rule = "" if first.rule is None else f" ({first.rule})"
-        say(f"\n{bearing[0].name}{others}: {first.kind}{rule}{when}\n    {first.message}")
+        say(f"\n{one_line(bearing[0].name)}{others}: {first.kind}{rule}{when}\n{indented(first.message)}")
         if first.figures:
             say("    " + ", ".join(f"{name} {value:g}" for name, value in first.figures.items()))
         if first.traceback:
@@ -207,6 +208,6 @@ def _print_output(results: Sequence[Result]) -> None:
         earlier = (
             [f"({counted(len(lines) - _OUTPUT_LINES, 'earlier line')}; --json has more)"] if len(lines) > _OUTPUT_LINES else []
         )
-        say(f"\nprinted on {names[0]}{others}:\n{indented(chr(10).join([*earlier, *lines[-_OUTPUT_LINES:]]))}")
+        say(f"\nprinted on {one_line(names[0])}{others}:\n{indented(chr(10).join([*earlier, *lines[-_OUTPUT_LINES:]]))}")
     if len(printed) > _OUTPUTS:
         say(f"\nand other text on {counted(len(printed) - _OUTPUTS, 'other tree')}; --json has it")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import platform
-import re
 
 from harness import __version__, config
 from harness.cli.output import note, say, say_json, table
-
-_PASSWORD = re.compile(r"(://[^:/@]*:).*@")
 
 
 def show(loaded: config.Loaded, as_json: bool) -> int:
     """Print every setting, its value and where that comes from."""
     values = loaded.settings.model_dump(mode="json")
-    values["store"] = _PASSWORD.sub(r"\1***@", values["store"])
+    values["store"] = config.without_password(values["store"])
     for sentence in config.idle_variables():
         note(sentence)
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import treefile, wiring
 from harness.cli.exits import Exit
-from harness.cli.output import clean, say, say_json, short, table
+from harness.cli.output import one_line, say, say_json, short, table
 from harness.errors import InputError
 from harness.tree import Direction
 from sandbox.api import ROOT
@@ -122,7 +122,7 @@ def show(named: str, settings: Settings, as_json: bool) -> int:
         say_json(_line(tree) | {"root_score": tree.root.score, "best_path": list(tree.ids(best)), "nodes": nodes})
         return 0
     sense = "smaller is better" if tree.direction is Direction.MIN else "larger is better"
-    say(f"{tree.name}  ({tree.system}; {tree.task or 'no task named'}; {sense}; frontier {tree.frontier})")
+    say(one_line(f"{tree.name}  ({tree.system}; {tree.task or 'no task named'}; {sense}; frontier {tree.frontier})"))
     say(f"{len(tree.attempts)} attempts, digest {tree.digest}\n")
     for line in _drawing(tree, best):
         say(line)
@@ -175,7 +175,7 @@ def _node(tree: Tree, place: int) -> str:
     attempt = tree.attempts[place - 1]
     status = "" if attempt.status == "ok" else f"  {attempt.status}"
     hypothesis = f"  {short(attempt.hypothesis)}" if attempt.hypothesis else ""
-    return clean(f"{attempt.id}  {_score(attempt.score)}{status}{hypothesis}").replace("\n", " ")
+    return one_line(f"{attempt.id}  {_score(attempt.score)}{status}{hypothesis}")
 
 
 def _score(score: float | None) -> str:

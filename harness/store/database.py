@@ -117,15 +117,19 @@ class Database:
 def _parsed(url: str) -> URL:
     try:
         parsed = make_url(url)
-    except ArgumentError as error:
+    except (ArgumentError, ValueError) as error:
         # Not shown: what cannot be parsed may hold a password anywhere.
         raise StoreError(f"the store's URL cannot be read; {EXPECTED}") from error
+    if "@" in (parsed.host or ""):
+        raise StoreError(f"the store's URL holds more than one @; write one in a user or password as %40; {EXPECTED}")
     if parsed.drivername in {"postgresql", "postgres"}:
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() not in BACKENDS:
         raise StoreError(f"{parsed.get_backend_name()} is not supported; {EXPECTED}")
     if parsed.get_backend_name() == "sqlite" and parsed.database in {None, "", ":memory:"}:
-        raise StoreError(f"{url}: names no file, and a store must outlive its process; {EXPECTED}")
+        raise StoreError(f"the store's URL names no file, and a store must outlive its process; {EXPECTED}")
+    if parsed.get_backend_name() == "sqlite" and (parsed.host or parsed.username or parsed.port):
+        raise StoreError(f"the store's URL names a host, and SQLite has none; {EXPECTED}")
     return parsed
 
 

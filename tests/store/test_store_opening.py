@@ -154,6 +154,22 @@ def test_a_url_that_names_no_store_says_what_does(url: str) -> None:
         Store.open(url)
 
 
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"sqlite://me:{PASSWORD}@there/h.db",
+        f"sqlite://me:{PASSWORD}@/",
+        f"postgresql://me:{PASSWORD}@there:port/h",
+        f"postgresql://me:a@{PASSWORD}@there/h",
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused_without_its_password(url: str) -> None:
+    with pytest.raises(StoreError, match="expected sqlite:///FILE or postgresql://") as raised:
+        Store.open(url)
+
+    assert PASSWORD not in str(raised.value)
+
+
 def test_a_server_out_of_reach_is_named_without_its_password() -> None:
     pytest.importorskip("psycopg", reason="psycopg is missing: install dream-harness[postgres]")
 
