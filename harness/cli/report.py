@@ -63,7 +63,7 @@ class _Pair(NamedTuple):
 
 
 class _Means(NamedTuple):
-    """Both versions over some trees, every tree on which both have a value."""
+    """Both versions over some trees; None for one that faulted among them, though it may have values on single trees."""
 
     trees: int
     incumbent: float | None
@@ -90,8 +90,13 @@ def _pairs(report: Report, split: Split) -> Iterable[_Pair]:
 
 def _means(pairs: Iterable[_Pair]) -> _Means:
     pairs = list(pairs)
-    incumbent, best = mean(pair.incumbent for pair in pairs), mean(pair.best for pair in pairs)
+    incumbent, best = _mean([pair.incumbent for pair in pairs]), _mean([pair.best for pair in pairs])
     return _Means(len(pairs), incumbent, best, difference(incumbent, best))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    # Trees without a score take no part in a run: a value that is missing is a fault's.
+    return None if None in values else mean(values)
 
 
 def _by(what: Callable[[_Pair], str], pairs: Iterable[_Pair]) -> list[tuple[str, list[_Pair]]]:
@@ -103,30 +108,23 @@ def _by(what: Callable[[_Pair], str], pairs: Iterable[_Pair]) -> list[tuple[str,
 
 
 def _systems(pairs: Iterable[_Pair], side: Split) -> list[tuple[str, list[_Pair]]]:
-    return _by(lambda pair: pair.system, (pair for pair in pairs if pair.split is side))
+    return _by(lambda pair: pair.system, _side(pairs, side))
 
 
 def _tasks(pairs: Iterable[_Pair]) -> list[tuple[str, list[_Pair]]]:
     return _by(lambda pair: pair.task, pairs)
 
 
-def _whole(report: Report, split: Split, pairs: Sequence[_Pair]) -> _Means:
-    """Return both means over a side; a version that faulted on it has none, though it may have values on single trees."""
-    means = _means(pair for pair in pairs if pair.split is split)
-    faulted = [
-        any(result.trajectory.fault for result in report.results(split, judged.version))
-        for judged in (report.incumbent, report.best)
-    ]
-    incumbent, best = (None if fault else value for fault, value in zip(faulted, means[1:3], strict=True))
-    return _Means(means.trees, incumbent, best, None if any(faulted) else means.difference)
+def _side(pairs: Iterable[_Pair], side: Split) -> list[_Pair]:
+    return [pair for pair in pairs if pair.split is side]
 
 
 def _print(report: Report, pairs: Sequence[_Pair], verbose: bool) -> None:
     incumbent, best = report.incumbent.version, report.best.version
     head = ("trees", "count", f"incumbent v{incumbent.number}", f"best v{best.number}", "difference")
     rows = []
-    for side in [split for split in Split if any(pair.split is split for pair in pairs)]:
-        rows.append([_words(side), *_cells(_whole(report, side, pairs))])
+    for side in [split for split in Split if _side(pairs, split)]:
+        rows.append([_words(side), *_cells(_means(_side(pairs, side)))])
         for system, recorded in _systems(pairs, side):
             rows.append([f"  {system}", *_cells(_means(recorded))])
             tasks = _tasks(recorded)
@@ -174,7 +172,7 @@ def _document(report: Report, pairs: Sequence[_Pair]) -> dict[str, Any]:
         "held_out_faults": {version: fault_document(fault) for version, fault in _faults(report).items()},
     }
     for split in Split:
-        document[split.value] = _whole(report, split, pairs)._asdict()
+        document[split.value] = _means(_side(pairs, split))._asdict()
     recorded = [(split, system, of) for split in Split for system, of in _systems(pairs, split)]
     document["systems"] = [{"split": split, "system": system, **_means(of)._asdict()} for split, system, of in recorded]
     document["tasks"] = [

@@ -238,16 +238,18 @@ def test_a_fault_on_held_out_trees_is_told_and_that_version_cannot_win(
     command: Callable[..., Ended], searches: Path, folder: Path
 ) -> None:
     read = {on.digest: on for on in map(treefile.read, searches.iterdir())}
-    odd = read[split_trees(read, 0.25)[Split.HELD_OUT][0]].scores[1]
+    odd = read[split_trees(read, 0.7)[Split.HELD_OUT][-1]].scores[1]
     breaks = f"if view.attempts and view.nodes[1].score == {odd}:\n            1 / 0"
     frail = PICKS_ALL.replace("view):\n", f"view):\n        {breaks}\n")
     (folder / "frail.py").write_text(frail)
 
-    ended = command("evolve", "--trees", searches, *LOCAL, "--versions", 2, "--incumbent", "frail.py")
+    ended = command("evolve", "--trees", searches, *LOCAL, "--versions", 2, "--holdout", 0.7, "--incumbent", "frail.py")
 
     assert ended.code == 0
     assert "v1 faulted on held-out trees and cannot win: exception: ZeroDivisionError" in ended.out
     assert "the best is v2" in ended.out
+    held_out = ended.out.split("\nheld-out")[1].splitlines()[:2]
+    assert [line.split()[-3::2] for line in held_out] == [["-", "-"]] * 2, "no mean over the trees before its fault"
     assert "1 / 0" in command("show", "v1").out
 
 
