@@ -237,7 +237,7 @@ def test_a_faulted_version_is_told_with_its_kind_and_cannot_win(
 def test_a_fault_on_held_out_trees_is_told_and_that_version_cannot_win(
     command: Callable[..., Ended], searches: Path, folder: Path
 ) -> None:
-    read = {on.digest: on for on in map(treefile.read, searches.iterdir())}
+    read = {on.digest: on for on in map(treefile.read, sorted(searches.iterdir()))}
     odd = read[split_trees(read, 0.7)[Split.HELD_OUT][-1]].scores[1]
     breaks = f"if view.attempts and view.nodes[1].score == {odd}:\n            1 / 0"
     frail = PICKS_ALL.replace("view):\n", f"view):\n        {breaks}\n")
