@@ -8,9 +8,10 @@ lets a hostile command race whoever reads it. When the harness is killed the eng
 from __future__ import annotations
 
 import json
+import socket
 import tempfile
 import threading
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,13 +19,12 @@ from sandbox.base import Isolation, SandboxError
 from sandbox.docker import IMAGE_LABEL, OWNER_LABEL, remove_leftovers
 from sandbox.engine import connect, translated
 from sandbox.image import image_tag
-from sandbox.job import NO_INPUTS, JobFault, JobFaultKind, JobLimits
+from sandbox.job import NO_INPUTS, JobCancelledError, JobFault, JobFaultKind, JobLimits
 from sandbox.jobhost import Channel, ChannelLostError, checked, converse, gathered
 from sandbox.owner import Owner
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from docker import DockerClient
@@ -57,6 +57,7 @@ class DockerJobs:
         self._without = without
         self._lock = threading.Lock()
         self._client: DockerClient | None = None
+        self._borrowers = 0
         self._closed = threading.Event()
         self._python: str | None = None
 
@@ -72,9 +73,7 @@ class DockerJobs:
     ) -> JobResult:
         """Do what `Jobs.run` says."""
         words, given = checked(command), gathered(inputs)
-        client = self._engine()
-        host = self._host_config(client, limits, given.caps, network)
-        with _Container(client, self._image, self._arguments(), host) as container:
+        with self._engine() as client, self._container(client, limits, given.caps, network) as container:
             channel = Channel(
                 container.connection, lambda: not (self._closed.is_set() or (cancel and cancel.is_set())), multiplexed=True
             )
@@ -96,8 +95,8 @@ class DockerJobs:
                 inner = Path(folder, "workspace")
                 inner.mkdir()
                 self._python = self.run(["python3", "-c", ask], inner, JobLimits()).stdout.strip()
-        with translated("inspect the image of the jobs"):
-            image = str(self._engine().images.get(self._image).id)
+        with translated("inspect the image of the jobs"), self._engine() as client:
+            image = str(client.images.get(self._image).id)
         return Isolation(
             backend=self.name,
             python=self._python,
@@ -120,6 +119,7 @@ class DockerJobs:
     def close(self) -> None:
         """End all jobs that are running; they remove their containers themselves. May be called again."""
         self._closed.set()
+        self._let_go()
 
     def __enter__(self) -> Self:
         return self
@@ -127,12 +127,32 @@ class DockerJobs:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def _engine(self) -> DockerClient:
+    @contextmanager
+    def _engine(self) -> Iterator[DockerClient]:
+        """Lend the one client; the last job to give it back after `close` closes it."""
         with self._lock:
+            if self._closed.is_set():
+                raise JobCancelledError("the backend of the jobs is closed")
             if self._client is None:
                 self._client = connect()
                 remove_leftovers(self._client)
-            return self._client
+            client = self._client
+            self._borrowers += 1
+        try:
+            yield client
+        finally:
+            with self._lock:
+                self._borrowers -= 1
+            self._let_go()
+
+    def _let_go(self) -> None:
+        with self._lock:
+            if self._closed.is_set() and not self._borrowers and self._client is not None:
+                self._client.close()
+                self._client = None
+
+    def _container(self, client: DockerClient, limits: JobLimits, inputs: Caps, network: str | None) -> _Container:
+        return _Container(client, self._image, self._arguments(), self._host_config(client, limits, inputs, network))
 
     def _arguments(self) -> list[str]:
         return ["--without", ",".join(self._without)] if self._without else []
@@ -232,8 +252,9 @@ class _Container:
 
         if self._stream is not None:
             with suppress(OSError):
-                self.connection.close()
-            self._stream.close()
+                self.connection.shutdown(socket.SHUT_RDWR)
+            # The stream of a local engine carries the response that it was taken from, which has to be closed in its place.
+            getattr(self._stream, "_response", self._stream).close()
         if self._id:
             with translated("remove the container of a job"):
                 try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import select
+import ssl
 import struct
 import time
 from contextlib import suppress
@@ -34,6 +35,7 @@ _BUFFER_BYTES = 256 * 1024
 _STREAM_HEADER = struct.Struct(">BxxxI")  # of the engine: which stream, bytes that follow
 _STDOUT, _STDERR = 1, 2
 _LAST_WORDS_BYTES = 2_000
+_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class ChannelLostError(Exception):
@@ -81,21 +83,22 @@ class Channel:
         left = memoryview(bytes(self._outgoing))
         self._outgoing.clear()
         while left:
-            self._wait(select.POLLOUT)
+            self._check()
             try:
                 left = left[self._connection.send(left) :]
-            except BlockingIOError:
-                continue
+            except _LATER:
+                self._wait(select.POLLOUT)
             except OSError:  # it is gone; what it said last is still to be read
                 return
 
     def receive(self, size: int) -> bytes:
         """Return exactly so many bytes."""
         while len(self._ready) < size:
-            self._wait(select.POLLIN)
+            self._check()
             try:
                 chunk = self._connection.recv(_BUFFER_BYTES)
-            except BlockingIOError:
+            except _LATER:
+                self._wait(select.POLLIN)
                 continue
             except OSError as error:
                 raise ChannelLostError(str(error)) from error
@@ -111,10 +114,11 @@ class Channel:
         poll.register(self._connection, event)
         until = time.monotonic() + self.patience_s
         while not poll.poll(_SLICE_MS):
-            if not self._wanted():
-                raise JobCancelledError("the job was cancelled")
+            self._check()
             if time.monotonic() > until:
                 raise SandboxError(f"the job's runner has been silent for {self.patience_s:.0f} s")
+
+    def _check(self) -> None:
         if not self._wanted():
             raise JobCancelledError("the job was cancelled")
 

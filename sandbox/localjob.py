@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Self
 
 from sandbox.base import Isolation, SandboxError
 from sandbox.guest import calls
-from sandbox.job import NO_INPUTS, JobLimits
+from sandbox.job import NO_INPUTS, JobCancelledError, JobLimits
 from sandbox.jobhost import Channel, ChannelLostError, Given, checked, converse, gathered
 
 if TYPE_CHECKING:
@@ -61,6 +61,8 @@ class LocalJobs:
         if not sys.platform.startswith("linux") or platform.machine() not in calls.MACHINES:
             here = f"{platform.system()} on {platform.machine()}"
             raise SandboxError(f"local jobs need Linux on {' or '.join(calls.MACHINES)}, this is {here}; take the Docker backend")
+        if self._closed.is_set():
+            raise JobCancelledError("the backend of the jobs is closed")
         words, given = checked(command), gathered(inputs)
         process, connection = self._start()
         try:

@@ -466,7 +466,7 @@ def test_jobs_run_side_by_side(jobs: Jobs, tmp_path: Path) -> None:
 
 def test_an_event_cancels_a_job(jobs: Jobs, workspace: Path) -> None:
     cancel = threading.Event()
-    threading.Timer(0.8, cancel.set).start()
+    threading.Timer(0.6, cancel.set).start()
     started = time.monotonic()
     with pytest.raises(JobCancelledError):
         jobs.run(python("open('new', 'w'); import time; time.sleep(1000)"), workspace, LIMITS, cancel=cancel)
@@ -477,7 +477,7 @@ def test_an_event_cancels_a_job(jobs: Jobs, workspace: Path) -> None:
 
 def test_closing_the_backend_from_another_thread_ends_its_jobs(backend: type[DockerJobs | LocalJobs], workspace: Path) -> None:
     jobs = backend()
-    threading.Timer(0.8, jobs.close).start()
+    threading.Timer(0.6, jobs.close).start()
     with pytest.raises(JobCancelledError):
         jobs.run(python("import time; time.sleep(1000)"), workspace, LIMITS)
 
