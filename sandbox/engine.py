@@ -73,6 +73,8 @@ def translated(doing: str) -> Iterator[None]:
 
 def _advice(error: Exception) -> str:
     text = str(error)
+    if "Too many open files" in text:  # before what it looks like: the SDK calls this an aborted connection
+        return "this process may hold no more open files; raise `ulimit -n`, or run fewer --workers"
     if "PermissionError" in text or "Permission denied" in text:
         return "no permission on its socket; run `sudo usermod -aG docker $USER`, log in again, or use --sandbox local"
     signs = ("No such file", "Connection refused", "Connection aborted")

@@ -17,7 +17,7 @@ from guests import GOOD, QUICK, context, drive
 from harness.replay import Stop
 from sandbox.base import SandboxError
 from sandbox.docker import OWNER_LABEL, DockerSandbox, sweep
-from sandbox.engine import connect, engine_trouble
+from sandbox.engine import connect, engine_trouble, translated
 from sandbox.image import ImageStatus, build, image_status, image_tag
 from sandbox.owner import Owner
 
@@ -203,6 +203,12 @@ def test_a_missing_image_names_the_command_that_builds_it() -> None:
     with pytest.raises(SandboxError, match="run `harness sandbox build`"):
         sandbox.open(GOOD, QUICK)
     sandbox.close()
+
+
+def test_want_of_descriptors_is_not_taken_for_want_of_an_engine() -> None:
+    """The engine's client tells both as an aborted connection."""
+    with pytest.raises(SandboxError, match="may hold no more open files; raise `ulimit -n`"), translated("reach the engine"):
+        raise OSError("('Connection aborted.', OSError(24, 'Too many open files'))")
 
 
 def test_an_unknown_base_is_refused() -> None:
