@@ -22,6 +22,7 @@ from sandbox.base import SandboxError
 from sandbox.docker import OWNER_LABEL, sweep
 from sandbox.dockerjob import DockerJobs
 from sandbox.engine import connect
+from sandbox.guest.jobwire import SECCOMP
 from sandbox.job import JobCancelledError
 from sandbox.owner import Owner
 
@@ -145,6 +146,26 @@ def test_the_command_is_nobody(jobs: DockerJobs, workspace: Path) -> None:
         assert f"Cap{kind}:\t0000000000000000" in told
     assert "NoNewPrivs:\t1" in told
     assert "Seccomp_filters:\t2" in told
+
+
+def test_the_containers_own_filter_holds_without_the_runners(workspace: Path) -> None:
+    """Either of the two suffices: sockets, tracing, mounting, namespaces, keyrings, io_uring are refused all the same."""
+    source = """
+        import ctypes, errno, os, socket
+        libc = ctypes.CDLL(None, use_errno=True)
+        for family, kind in ((2, 1), (10, 1), (16, 3), (17, 3), (40, 1)):
+            try:
+                print(socket.socket(family, kind))
+            except PermissionError:
+                pass
+        print([call for call in ("ptrace", "mount", "unshare", "setns", "umount2", "perf_event_open") if hasattr(libc, call)
+               and (getattr(libc, call)(0x10000000, 0, 0, 0, 0) != -1 or ctypes.get_errno() != errno.EPERM)])
+        print(open("/proc/self/status").read().count("Seccomp_filters:\\t1"))
+        """
+    with DockerJobs(without=[SECCOMP]) as jobs:
+        result = jobs.run(python(source), workspace, LIMITS)
+
+    assert (result.stdout, result.stderr) == ("[]\n1\n", "")
 
 
 def test_the_runner_is_out_of_reach(jobs: DockerJobs, workspace: Path) -> None:
