@@ -190,10 +190,16 @@ def print_faults(results: Sequence[Result]) -> None:
         when = "" if first.round is None else f" in round {first.round}"
         rule = "" if first.rule is None else f" ({first.rule})"
         say(f"\n{one_line(bearing[0].name)}{others}: {first.kind}{rule}{when}\n{indented(first.message)}")
-        if first.figures:
-            say("    " + ", ".join(f"{name} {value:g}" for name, value in first.figures.items()))
+        # How much the check found, its message says.
+        figures = [f"{name} {_figure(value)}" for name, value in first.figures.items() if name != "findings"]
+        if figures:
+            say("    " + ", ".join(figures))
         if first.traceback:
             say(indented(first.traceback))
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if float(value).is_integer() else f"{value:.4g}"
 
 
 def _print_output(results: Sequence[Result]) -> None:

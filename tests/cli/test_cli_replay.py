@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from builders import tree
-from commands import PROJECT, environment, named, process
+from commands import PICKS_ALL, PROJECT, environment, named, process
 
 from harness import treefile
 from harness.policy import digest_of
@@ -300,3 +300,21 @@ def test_replay_leaves_nothing_behind(command: Callable[..., Ended], folder: Pat
     command("replay", policy, "--trees", trees, "--sandbox", "local")
 
     assert sorted(folder.rglob("*")) == before
+
+
+def test_figures_of_a_fault_are_whole_numbers_where_they_count(command: Callable[..., Ended], folder: Path, trees: Path) -> None:
+    (folder / "greedy.py").write_text(PICKS_ALL.replace("open_ = ", "bytearray(2**30); open_ = "))
+
+    ended = command("replay", "greedy.py", "--trees", trees, "--sandbox", "local")
+
+    assert "limit_memory_bytes 100,663,296" in ended.out
+    assert "e+0" not in ended.out
+
+
+def test_a_refusal_shows_its_finding_and_no_count_of_one(command: Callable[..., Ended], folder: Path, trees: Path) -> None:
+    (folder / "clock.py").write_text("import time\n" + PICKS_ALL)
+
+    ended = command("replay", "clock.py", "--trees", trees, "--sandbox", "local")
+
+    assert "line 1, column 1: module time is not for policies" in ended.out
+    assert "findings" not in ended.out
