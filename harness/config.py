@@ -107,6 +107,7 @@ class Settings(BaseSettings):
     versions: _Positive = Field(20, description="Policy versions in one run, the incumbent included.")
     repeats: _Count = Field(_EFFORT.repeats, description="Trees replayed a second time, to find policies that do not repeat.")
     workers: _Count = Field(0, description="Containers side by side; 0 is one per core where there are many trees.")
+    warm: _Count = Field(2, description="Containers kept ready for candidates to come; 0 keeps none.")
     load_cpu_s: _Seconds = Field(_GUEST.load_cpu_s, description="CPU seconds a policy may take to load.")
     decision_cpu_s: _Seconds = Field(_GUEST.decision_cpu_s, description="CPU seconds a policy may take for one decision.")
     replay_cpu_s: _Seconds = Field(_GUEST.replay_cpu_s, description="CPU seconds a policy may take for one replay.")

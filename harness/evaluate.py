@@ -7,13 +7,15 @@ evaluation is the same record each time it is made.
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import zip_longest
+from itertools import cycle, islice, zip_longest
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Self
 
@@ -69,22 +71,25 @@ def _replays(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Iterator[Resu
     count = len(trees)
     workers = max(1, min(job.effort.workers, count))
     twice = frozenset(random.Random(job.settings.seed).sample(range(count), min(job.effort.repeats, count)))  # noqa: S311 - a sample, no secret
-    idle: SimpleQueue[_Worker] = SimpleQueue()
-
-    def judge(place: int) -> Result:
-        worker = idle.get()
-        try:
-            return worker.judge(trees[place], twice=place in twice)
-        finally:
-            idle.put(worker)
-
     with ExitStack() as stack:
-        for _ in range(workers):
-            idle.put(stack.enter_context(_Worker(job, sandbox)))
         if workers == 1:
-            yield from map(judge, range(count))
+            worker = stack.enter_context(_Worker(job, sandbox))
+            yield from (worker.judge(trees[place], twice=place in twice) for place in range(count))
             return
-        pool = stack.enter_context(ThreadPoolExecutor(workers, thread_name_prefix="replay"))
+        idle: SimpleQueue[_Worker] = SimpleQueue()
+        for core in islice(cycle(_cores()), workers):
+            idle.put(stack.enter_context(_Worker(job, sandbox, core)))
+        mine = threading.local()
+
+        def begin() -> None:
+            mine.worker = idle.get()
+            mine.worker.pin()
+
+        def judge(place: int) -> Result:
+            worker: _Worker = mine.worker
+            return worker.judge(trees[place], twice=place in twice)
+
+        pool = stack.enter_context(ThreadPoolExecutor(workers, "replay", begin))
         under_way: deque[Future[Result]] = deque()
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
         for place in range(count):
@@ -95,10 +100,20 @@ def _replays(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Iterator[Resu
             yield under_way.popleft().result()
 
 
-class _Worker:
-    """One container of the candidate, and a second one once a tree has to be replayed again."""
+def _cores() -> list[int | None]:
+    """Return the cores that workers may keep to; where the system does not say, they keep to none."""
+    return list(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else [None]
 
-    def __init__(self, job: Job, sandbox: Sandbox) -> None:
+
+class _Worker:
+    """One container of the candidate, and a second one once a tree has to be replayed again.
+
+    A worker with a core keeps its thread there, and with it the containers it opens: a question and its answer then need no
+    other core to wake up.
+    """
+
+    def __init__(self, job: Job, sandbox: Sandbox, core: int | None = None) -> None:
+        self._core = core
         self._job = job
         self._sandbox = sandbox
         self._sessions: dict[str, Session] = {}
@@ -109,6 +124,11 @@ class _Worker:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    def pin(self) -> None:
+        """Keep the calling thread on this worker's core."""
+        if self._core is not None:
+            os.sched_setaffinity(0, {self._core})
 
     def judge(self, tree: Tree, *, twice: bool) -> Result:
         """Replay the policy on this tree and return its result."""

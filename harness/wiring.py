@@ -111,7 +111,7 @@ def _docker(settings: Settings, tell: Callable[[str], None]) -> Sandbox:
     if settings.image is None and not image_is_built():
         tell("the sandbox image is not built yet; building it once, which takes a minute")
         build_image(None, tell)
-    return DockerSandbox(image=settings.image, runtime=settings.runtime)
+    return DockerSandbox(image=settings.image, runtime=settings.runtime, warm=settings.warm)
 
 
 def build_image(base: str | None, tell: Callable[[str], None]) -> str:

@@ -14,17 +14,18 @@ import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sandbox.base import Isolation, SandboxError
 from sandbox.engine import connect, translated
 from sandbox.handshake import Greeting, greet
 from sandbox.image import image_tag
 from sandbox.owner import Owner
+from sandbox.pool import Pool
 from sandbox.session import RunnerSession
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from docker import DockerClient
 
@@ -36,6 +37,7 @@ _USER = "65529:65529"  # a uid within the range that distributions leave unused
 _SOCKET_FOLDER = "/channel"
 _SECCOMP_PROFILE = Path(__file__).with_name("container-seccomp.json")
 _RUNNER_MEMORY_BYTES = 64 * 2**20  # the runner and what every child shares with it
+_IDLE_BYTES = 26 * 2**20  # what a container that waits holds: its runner and the engine's shim
 _PROCESSES = 32  # the engine's own start-up in the container needs some for a moment
 _START_S = 30.0
 _CREDENTIALS = struct.Struct("3i")
@@ -45,13 +47,16 @@ class DockerSandbox:
     """A `Sandbox` of containers.
 
     `runtime` is the engine's name of an OCI runtime, such as `runsc`; `image` is another image than the one of this version;
-    `without` switches layers of the guest off, for tests alone. A thread that is pinned to one core and opens a session gets
-    its container on the same core: a decision then costs half as much as across cores.
+    `warm` bounds how many containers are kept ready for candidates to come; 0 keeps none. `without` switches layers of the
+    guest off, for tests alone. A thread that is pinned to one core and opens a session gets its container on the same core: a
+    decision then costs half as much as across cores.
     """
 
     name = "docker"
 
-    def __init__(self, *, runtime: str | None = None, image: str | None = None, without: Collection[str] = ()) -> None:
+    def __init__(
+        self, *, runtime: str | None = None, image: str | None = None, warm: int = 2, without: Collection[str] = ()
+    ) -> None:
         self._runtime = runtime
         self._image = image or image_tag()
         self._without = without
@@ -59,17 +64,18 @@ class DockerSandbox:
         self._client: DockerClient | None = None
         self._containers: set[_Container] = set()
         self._greeting: Greeting | None = None
+        self._pool: Pool[_Kind, _Container] = Pool(self._launch, min(warm, _affordable()))
 
     def open(self, source: str, limits: GuestLimits) -> RunnerSession:
         """Return a session for one candidate's source in a container of its own."""
-        return RunnerSession(lambda: self._launch(limits), source, limits)
+        return RunnerSession(lambda: self._pool.take(_Kind(limits.memory_bytes, _own_core())), source, limits)
 
     def describe(self) -> Isolation:
         """Return what this backend isolates here and now."""
         from sandbox.base import GuestLimits  # noqa: PLC0415
 
         if self._greeting is None:
-            self._launch(GuestLimits()).close()
+            self._launch(_Kind(GuestLimits().memory_bytes, None)).remove()
         greeting = self._greeting
         assert greeting is not None  # noqa: S101 - launching sets it
         with translated("inspect the sandbox image"):
@@ -96,8 +102,9 @@ class DockerSandbox:
 
     def close(self) -> None:
         """Remove every container that is still there. May be called again."""
+        self._pool.close()
         for container in list(self._containers):
-            container.close()
+            container.remove()
         atexit.unregister(self.close)
         if self._client is not None:
             self._client.close()
@@ -112,11 +119,11 @@ class DockerSandbox:
                 self._client = client
             return self._client
 
-    def _launch(self, limits: GuestLimits) -> _Container:
+    def _launch(self, kind: _Kind) -> _Container:
         client = self._engine()
-        host = _host_config(client, limits, self._runtime)
         command = ["--without", ",".join(self._without)] if self._without else []
-        container = _Container(client, self._image, command, host, self._containers)
+        plan = _Plan(self._image, command, _host_config(client, kind, self._runtime))
+        container = _Container(client, plan, self._containers, self._pool.leave)
         self._greeting = container.greeting
         return container
 
@@ -149,11 +156,22 @@ def remove_leftovers(client: DockerClient) -> int:
     return removed
 
 
-def _host_config(client: DockerClient, limits: GuestLimits, runtime: str | None) -> dict[str, Any]:
+def _own_core() -> int | None:
+    """Return the core this thread is pinned to, None where it may move."""
+    cores = os.sched_getaffinity(0)
+    return next(iter(cores)) if len(cores) == 1 else None
+
+
+def _affordable() -> int:
+    """Return how many containers that only wait this machine has memory for: what they hold idle, in a tenth of what is free."""
+    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return free // 10 // _IDLE_BYTES
+
+
+def _host_config(client: DockerClient, kind: _Kind, runtime: str | None) -> dict[str, Any]:
     from docker.types import LogConfig, Ulimit  # noqa: PLC0415 - see sandbox.engine
 
-    cores = os.sched_getaffinity(0)
-    memory_bytes = limits.memory_bytes + _RUNNER_MEMORY_BYTES
+    memory_bytes = kind.memory_bytes + _RUNNER_MEMORY_BYTES
     profile = _SECCOMP_PROFILE.read_text(encoding="ascii")
     config: dict[str, Any] = client.api.create_host_config(
         network_mode="none",
@@ -164,7 +182,7 @@ def _host_config(client: DockerClient, limits: GuestLimits, runtime: str | None)
         mem_limit=memory_bytes,
         memswap_limit=memory_bytes,
         nano_cpus=10**9,
-        cpuset_cpus=str(next(iter(cores))) if len(cores) == 1 else None,
+        cpuset_cpus=None if kind.core is None else str(kind.core),
         pids_limit=_PROCESSES,
         oom_score_adj=500,
         ulimits=[Ulimit(name="core", soft=0, hard=0), Ulimit(name="nofile", soft=64, hard=64)],
@@ -188,41 +206,55 @@ def _remove(client: DockerClient, container: str) -> None:
             raise
 
 
+class _Kind(NamedTuple):
+    """What must fit between a container that waits and the candidate it is handed to."""
+
+    memory_bytes: int
+    core: int | None
+
+
+class _Plan(NamedTuple):
+    """What a container is made from."""
+
+    image: str
+    command: list[str]
+    host: dict[str, Any]
+
+
 class _Container:
     """A container with its runner, from creation to removal."""
 
-    def __init__(
-        self, client: DockerClient, image: str, command: list[str], host: dict[str, Any], living: set[_Container]
-    ) -> None:
+    def __init__(self, client: DockerClient, plan: _Plan, living: set[_Container], leave: Callable[[_Container], None]) -> None:
         self._client = client
         self._living = living
+        self._leave = leave
         self._id = ""
         self.pid = 0
         self.control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         living.add(self)
         try:
             with tempfile.TemporaryDirectory(prefix="dream-harness-") as folder, translated("start a sandbox container"):
-                self._start(Path(folder), image, command, host)
+                self._start(Path(folder), plan)
             # The folder and its socket are gone, nobody else can connect: only now is anything said.
             self.greeting = greet(self.control)
         except BaseException:
-            self.close()
+            self.remove()
             raise
 
-    def _start(self, folder: Path, image: str, command: list[str], host: dict[str, Any]) -> None:
+    def _start(self, folder: Path, plan: _Plan) -> None:
         folder.chmod(0o755)  # the container's user must find the socket; its name is unknown to others
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             _bind(listener, folder)
             listener.listen(1)
             listener.settimeout(0.1)
             created = self._client.api.create_container(
-                image,
-                ["--socket", f"{_SOCKET_FOLDER}/s", *command],
+                plan.image,
+                ["--socket", f"{_SOCKET_FOLDER}/s", *plan.command],
                 user=_USER,
                 working_dir="/",
                 network_disabled=True,
-                labels={OWNER_LABEL: str(Owner.this_process()), IMAGE_LABEL: image},
-                host_config={**host, "Binds": [f"{folder}:{_SOCKET_FOLDER}:ro"]},
+                labels={OWNER_LABEL: str(Owner.this_process()), IMAGE_LABEL: plan.image},
+                host_config={**plan.host, "Binds": [f"{folder}:{_SOCKET_FOLDER}:ro"]},
             )
             self._id = created["Id"]
             self._client.api.start(self._id)
@@ -246,12 +278,19 @@ class _Container:
         raise SandboxError(f"the sandbox's runner did not come up within {_START_S:.0f} s; is the engine on another machine?")
 
     def close(self) -> None:
+        """Say nothing more to it, and have it removed in the background."""
         self.control.close()
-        self._living.discard(self)
         if self._id:
-            container, self._id = self._id, ""
+            self._leave(self)
+
+    def remove(self) -> None:
+        """Remove it, and wait until it is gone. May be called again."""
+        self.control.close()
+        container, self._id = self._id, ""
+        if container:
             with translated("remove a sandbox container"):
                 _remove(self._client, container)
+        self._living.discard(self)
 
     def last_words(self) -> str:
         with suppress(SandboxError):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,7 +45,7 @@ def client() -> Iterator[DockerClient]:
 @pytest.fixture
 def docker_sandbox() -> Iterator[DockerSandbox]:
     """Return a Docker sandbox."""
-    sandbox = DockerSandbox()
+    sandbox = DockerSandbox(warm=0)
     yield sandbox
     sandbox.close()
 
@@ -97,7 +98,7 @@ def test_the_socket_is_gone_before_a_policy_arrives(client: DockerClient, docker
 
 def test_closing_removes_every_container(mine: Mine) -> None:
     """Of sessions that were closed, and of those that were not."""
-    sandbox = DockerSandbox()
+    sandbox = DockerSandbox(warm=0)
     sandbox.open(GOOD, QUICK).close()
     session = sandbox.open(GOOD, QUICK)
     session.start(context())
@@ -143,7 +144,7 @@ import sys, time
 from guests import GOOD, QUICK, context
 from sandbox.docker import DockerSandbox
 
-session = DockerSandbox().open(GOOD, QUICK)
+session = DockerSandbox(warm=0).open(GOOD, QUICK)
 session.start(context())
 print("started", flush=True)
 time.sleep(600)
@@ -187,6 +188,22 @@ def test_a_container_that_dies_is_replaced(client: DockerClient, docker_sandbox:
         assert drive(session).stop is Stop.EXHAUSTED
 
 
+def test_a_candidate_finds_a_container_ready_that_no_other_has_had(client: DockerClient, mine: Mine) -> None:
+    """Once one was asked for, the next is there before its candidate; each serves one candidate and goes."""
+    sandbox = DockerSandbox(warm=1)
+    with sandbox.open(GOOD, QUICK) as first:
+        deadline = time.monotonic() + 10
+        while len(mine()) < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        (ready,) = set(mine()) - {first._runner._id}
+        with sandbox.open(GOOD, QUICK) as second:
+            assert second._runner._id == ready
+            assert drive(second).stop is Stop.EXHAUSTED
+    sandbox.close()
+
+    assert mine() == []
+
+
 def test_an_image_is_found_again() -> None:
     """Building twice builds once."""
     lines: list[str] = []
@@ -199,7 +216,7 @@ def test_an_image_is_found_again() -> None:
 
 def test_a_missing_image_names_the_command_that_builds_it() -> None:
     """The message says what to run."""
-    sandbox = DockerSandbox(image="dream-harness-sandbox:no-such-tag")
+    sandbox = DockerSandbox(image="dream-harness-sandbox:no-such-tag", warm=0)
     with pytest.raises(SandboxError, match="run `harness sandbox build`"):
         sandbox.open(GOOD, QUICK)
     sandbox.close()
@@ -219,7 +236,7 @@ def test_an_unknown_base_is_refused() -> None:
 
 def test_an_unknown_runtime_is_refused(mine: Mine) -> None:
     """The engine's own words are passed on, and nothing is left behind."""
-    sandbox = DockerSandbox(runtime="no-such-runtime")
+    sandbox = DockerSandbox(runtime="no-such-runtime", warm=0)
     with pytest.raises(SandboxError, match="no-such-runtime"):
         sandbox.open(GOOD, QUICK)
     sandbox.close()
