@@ -39,6 +39,19 @@ def shared() -> Path:
     return folder
 
 
+@pytest.fixture
+def everybodys() -> Iterator[Path]:
+    """Return a folder that every user of the machine may enter, with a copy of our `sandbox` in it.
+
+    Neither pytest's folders nor the one that holds this checkout need be open to others.
+    """
+    with tempfile.TemporaryDirectory(prefix="dream-harness-test-") as name:
+        folder = Path(name)
+        folder.chmod(0o755)
+        shutil.copytree(PROJECT / "sandbox", folder / "sandbox", ignore=shutil.ignore_patterns("__pycache__"))
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def engine() -> None:
     """Have a Docker engine with the sandbox's image, or skip; under HARNESS_REQUIRE_DOCKER=1 fail instead."""

@@ -138,15 +138,13 @@ def awaited(mark: str, count: int, but: int) -> list[int]:
 
 @pytest.mark.skipif(os.getuid() != 0, reason="an ordinary user runs all other tests as one")
 @pytest.mark.parametrize("without", [[], [NAMESPACES]])
-def test_an_ordinary_user_can_run_jobs(tmp_path: Path, without: list[str]) -> None:
+def test_an_ordinary_user_can_run_jobs(everybodys: Path, without: list[str]) -> None:
     """Without any privilege; inputs are out of reach of the user that owns them."""
     interpreter = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     test = "import sys; sys.exit(sys.version_info < (3, 11))"
     if interpreter is None or subprocess.run([interpreter, "-c", test], check=False).returncode:
         pytest.skip("no Python 3.11 for all users; install python3")
-    for folder in (tmp_path, *list(tmp_path.parents)[:2]):
-        folder.chmod(0o755)
-    base = tmp_path / "open"
+    base = everybodys / "open"
     (base / "workspace").mkdir(parents=True)
     for folder in (base, base / "workspace"):
         os.chown(folder, 12_345, 12_345)
@@ -162,7 +160,7 @@ print(result.stdout, result.stderr)
 """
     done = subprocess.run(
         [interpreter, "-B", "-c", program, str(base / "workspace"), *without],
-        env=environment(),
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(everybodys)},
         user=12_345,
         group=12_345,
         extra_groups=[],

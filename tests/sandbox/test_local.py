@@ -63,7 +63,7 @@ def processes_of_session(leader: int) -> list[int]:
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="an ordinary user runs all other tests as one")
-def test_an_ordinary_user_can_use_it() -> None:
+def test_an_ordinary_user_can_use_it(everybodys: Path) -> None:
     """Without any privilege, with whatever Python the system has for everybody."""
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if (
@@ -73,7 +73,7 @@ def test_an_ordinary_user_can_use_it() -> None:
         pytest.skip("no Python 3.11 for all users; install python3")
     done = subprocess.run(
         [python, "-B", "-c", ANSWERS],
-        env={"PYTHONPATH": str(PROJECT)},
+        env={"PYTHONPATH": str(everybodys)},
         user=12_345,
         group=12_345,
         extra_groups=[],
