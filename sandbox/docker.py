@@ -121,11 +121,14 @@ class DockerSandbox:
 
     def _launch(self, kind: _Kind) -> _Container:
         client = self._engine()
-        command = ["--without", ",".join(self._without)] if self._without else []
-        plan = _Plan(self._image, command, _host_config(client, kind, self._runtime))
-        container = _Container(client, plan, self._containers, self._pool.leave)
+        container = _Container(client, self._plan(client, kind), self._containers, self._pool.leave)
         self._greeting = container.greeting
         return container
+
+    def _plan(self, client: DockerClient, kind: _Kind) -> _Plan:
+        """Return what a container is made from; tests of its locks override this, one flag at a time."""
+        command = ["--without", ",".join(self._without)] if self._without else []
+        return _Plan(self._image, command, _USER, _host_config(client, kind, self._runtime))
 
 
 def sweep() -> int:
@@ -218,6 +221,7 @@ class _Plan(NamedTuple):
 
     image: str
     command: list[str]
+    user: str
     host: dict[str, Any]
 
 
@@ -250,7 +254,7 @@ class _Container:
             created = self._client.api.create_container(
                 plan.image,
                 ["--socket", f"{_SOCKET_FOLDER}/s", *plan.command],
-                user=_USER,
+                user=plan.user,
                 working_dir="/",
                 network_disabled=True,
                 labels={OWNER_LABEL: str(Owner.this_process()), IMAGE_LABEL: plan.image},
