@@ -30,10 +30,13 @@ from sandbox.guest.sink import Sink
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from sandbox.api import Outcome
+
 _CHANNEL = 3
 _FILE = "policy.py"
 _STACK_BYTES = 8 * 2**20
 _FRAMES_SHOWN = 20
+_WARM_UP_CALLS = 20  # more than the interpreter waits before it adapts code
 _LOST = 70  # exit status when the child cannot say what happened
 
 
@@ -48,6 +51,26 @@ class Layers:
     own_address_space: int
     namespaces: bool
     reserve: list[bytes]  # given up when memory has run out, so that this can be reported
+
+
+def settle() -> None:
+    """Do in the runner, once, what each child would otherwise do again: let go of files and paths, and warm up.
+
+    A child pays for each page of memory that it is the first to write. Letting go of the importers' caches writes many; so does
+    the interpreter where it adapts code that is called for the first few times. What is called here is ours alone.
+    """
+    sys.stdin, sys.stdout, sys.stderr = io.StringIO(), io.StringIO(), io.StringIO()
+    sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None  # type: ignore[misc]
+    sys.path.clear()
+    sys.path_importer_cache.clear()
+    sys.argv[:] = [_FILE]
+    outcome: Outcome = (0.0, "ok", {}, "", (None, None, None), "")
+    for _ in range(_WARM_UP_CALLS):
+        view = View("leaf")
+        Context({}, 0, Limits(), "leaf")
+        for asked in range(2):
+            question = marshal.loads(marshal.dumps((asked, [(asked - 1, outcome)], [], []), wire.MARSHAL_VERSION))  # noqa: S302 - our own
+            array("I", batch_of(view.update(Observation(*question)).selectable)).tobytes()
 
 
 def serve(channel: int, layers: Layers, memory_bytes: int, cpu_s: int, output_bytes: int) -> NoReturn:
@@ -103,11 +126,7 @@ class _Child:
     def work(self) -> NoReturn:
         os.write(_CHANNEL, wire.HELLO_MARK)
         work = marshal.loads(_receive())  # noqa: S302 - written by the host
-        sys.stdin, sys.stdout, sys.stderr = io.StringIO(), self._sink, self._sink
-        sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None  # type: ignore[misc]
-        sys.path.clear()
-        sys.path_importer_cache.clear()
-        sys.argv[:] = [_FILE]
+        sys.stdout = sys.stderr = self._sink
         gc.enable()
         if work[0] == wire.COMPILE:
             self._compile(work[1])

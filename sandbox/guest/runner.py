@@ -91,7 +91,7 @@ def _prepare(uid: int | None, without: frozenset[str]) -> child.Layers:
         reserve=reserve,
         namespaces=namespaces,
     )
-    sys.argv[:] = []
+    child.settle()
     return layers
 
 
