@@ -1,24 +1,39 @@
-"""Print every figure: `python -m benchmarks [NAME …]`."""
+"""Print every figure: `python -m benchmarks [NAME …]`, or one that runs only when named, with its arguments: `soak 50000`."""
 
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
-from benchmarks import main_job, replay_core, sandboxed
+from benchmarks import attacks, fuzz, main_job, replay_core, sandboxed, soak
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from benchmarks.table import Row
 
 FIGURES = {"replay_core": replay_core.rows, "sandboxed": sandboxed.rows, "main_job": main_job.rows}
+ONLY_NAMED: dict[str, Callable[..., Iterator[Row]]] = {"attacks": attacks.rows, "fuzz": fuzz.rows, "soak": soak.rows}
 
 
-def main() -> int:
+def main(words: list[str]) -> int:
     """Print the named figures, or all; return 1 when one misses what was wished for."""
     missed = 0
-    for name in sys.argv[1:] or FIGURES:
-        for row in FIGURES[name]():
+    for rows in _chosen(words):
+        for row in rows:
             verdict = "" if row.met is None else ("met" if row.met else "MISSED")
             missed += row.met is False
             print(f"{row.name:70} {row.figure:>24}  {row.wish:>10}  {verdict}".rstrip(), flush=True)
     return 1 if missed else 0
 
 
+def _chosen(words: list[str]) -> Iterator[Iterator[Row]]:
+    if words and words[0] in ONLY_NAMED:
+        yield ONLY_NAMED[words[0]](*[int(word) if word.isdecimal() else word for word in words[1:]])
+        return
+    for name in words or FIGURES:
+        yield FIGURES[name]()
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -27,7 +27,7 @@ PATIENCE_S = 10.0  # with our own runner, on a machine that is busy with other w
 _LAST_WORDS_S = 0.2  # between a closed channel and the end of its process
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _TIMEVAL = struct.Struct("ll")
-_MOST_OUTPUT_BYTES = 2**53  # the count is the process's own claim; this much every store and every JSON reader can hold
+_MOST_BYTES = 2**53  # a count may be the process's own claim; this much every store and every JSON reader can hold
 _FRAME_BYTES = max(wire.OUTPUT.size + wire.OUTPUT_TAIL_BYTES, wire.FAULT.size + wire.MESSAGE_BYTES + wire.TRACEBACK_BYTES)
 
 
@@ -200,6 +200,8 @@ class Process:
             if len(frame) != wire.ENDED.size or frame[:1] != wire.ENDED_MARK:
                 raise RunnerLostError("the runner is gone")
             _, status, user_us, system_us, memory_bytes, _ = wire.ENDED.unpack(frame)
+            if max(user_us, system_us, memory_bytes) > _MOST_BYTES:
+                raise RunnerLostError("the runner speaks of more time or memory than there is")
             self._end = _End(status, (user_us + system_us) / 1e6, memory_bytes, by_us)
         return self._end
 
@@ -296,7 +298,7 @@ class Process:
         printed = wire.OUTPUT.unpack_from(frame)[1]
         if printed < self.output_bytes:
             self._break("sent a broken frame of output")
-        self.output_bytes = min(printed, _MOST_OUTPUT_BYTES)
+        self.output_bytes = min(printed, _MOST_BYTES)
         self.output_tail = (self.output_tail + frame[wire.OUTPUT.size :])[-wire.OUTPUT_TAIL_BYTES :]
 
     def _take_fault(self, frame: bytes) -> NoReturn:
