@@ -1,0 +1,135 @@
+"""What isolation costs: a decision against a bare echo, a fresh process against a bare fork, a candidate's first decision.
+
+Host, container and the plain process that they are measured against share one core, as evaluation places its workers. Times are
+medians of single steps, the two sides taken in turn: a step in which the machine did something else counts for nothing.
+"""
+
+from __future__ import annotations
+
+import marshal
+import os
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.table import REPETITIONS, Row
+from benchmarks.world import LIMITS, POLICIES
+from sandbox.api import Context, Observation
+from sandbox.base import GuestLimits
+from sandbox.docker import DockerSandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sandbox.base import Session
+
+STEPS = 200
+POOL_FILLS_S = 2.0
+ROOT_PICKER = "class Policy:\n    def __init__(self, context): pass\n    def decide(self, view): return [0, 1, 2, 3]\n"
+_METRICS = {"moves": 3.0, "accepted": 2.0}
+REVEALED = [(0, (0.5, "ok", _METRICS, "moved by 0.1234", (0.5, None, None), "")) for _ in range(4)]
+
+
+def rows() -> Iterator[Row]:
+    """Yield the figures of one container beside one plain process."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(cores)})
+    try:
+        with _plain() as plain:
+            sandbox = DockerSandbox()
+            yield from _decision(sandbox, plain)
+            yield from _fresh_process(sandbox, plain)
+            yield from _first_decision(sandbox)
+            sandbox.close()
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def _decision(sandbox: DockerSandbox, plain: socket.socket) -> Iterator[Row]:
+    context = Context({}, 0, LIMITS, "leaf")
+    ratios, decided, echoed = [], [], []
+    with sandbox.open(ROOT_PICKER, GuestLimits()) as session:
+        for _ in range(REPETITIONS):
+            replay = session.start(context)
+            replay.decide(Observation(1, [(-1, REVEALED[0][1])]))
+            turns = iter(range(2, STEPS + 2))
+            one = _median_s(lambda: replay.decide(Observation(next(turns), REVEALED)))  # noqa: B023 - called in this turn
+            other = _median_s(lambda: _echo(plain, (1, 1, REVEALED, [], [])))
+            replay.finish()
+            decided.append(one)
+            echoed.append(other)
+            ratios.append(one / other)
+    shown = f"{1e6 * statistics.median(decided):.0f} us, {1e6 * statistics.median(echoed):.0f} us"
+    yield Row("a decision in the container; a bare echo of the same payload", shown)
+    yield _ratio("a decision over a bare echo", ratios, 1.5)
+
+
+def _fresh_process(sandbox: DockerSandbox, plain: socket.socket) -> Iterator[Row]:
+    context, source = Context({}, 0, LIMITS, "leaf"), POLICIES["greedy"]
+    code = marshal.dumps(compile(source, "policy.py", "exec"))
+    ratios, ours, bare = [], [], []
+    with sandbox.open(source, GuestLimits()) as session:
+        _begin_and_end(session, context)
+        for _ in range(REPETITIONS):
+            one = _median_s(lambda: _begin_and_end(session, context))
+            other = _median_s(lambda: _echo(plain, code))
+            ours.append(one)
+            bare.append(other)
+            ratios.append(one / other)
+    shown = f"{1e3 * statistics.median(ours):.2f} ms, {1e3 * statistics.median(bare):.2f} ms"
+    yield Row("a locked process from fork to end; a bare fork with the same policy", shown)
+    yield _ratio("a fresh process over a bare fork, policy loaded in both", ratios, 1.3)
+
+
+def _first_decision(sandbox: DockerSandbox) -> Iterator[Row]:
+    took = []
+    for number in range(REPETITIONS):
+        time.sleep(POOL_FILLS_S)  # the pool starts in the background what is asked for here
+        began = time.perf_counter()
+        with sandbox.open(f"{POLICIES['greedy']}\n# candidate {number}\n", GuestLimits()) as session:
+            replay = session.start(Context({}, 0, LIMITS, "leaf"))
+            replay.decide(Observation(1, [(-1, REVEALED[0][1])]))
+            took.append(1e3 * (time.perf_counter() - began))
+            replay.finish()
+    middle = statistics.median(took)
+    yield Row("a new candidate's first decision, from a warm pool", f"{middle:.1f} ms", "<= 15 ms", met=middle <= 15)  # noqa: PLR2004
+
+
+def _ratio(name: str, ratios: list[float], most: float) -> Row:
+    ratio = statistics.median(ratios)
+    return Row(name, f"{ratio:.2f} x", f"<= {most} x", met=ratio <= most)
+
+
+def _median_s(step: Callable[[], object]) -> float:
+    took = []
+    for _ in range(STEPS):
+        began = time.perf_counter()
+        step()
+        took.append(time.perf_counter() - began)
+    return statistics.median(took)
+
+
+def _begin_and_end(session: Session, context: Context) -> None:
+    session.start(context).finish()
+
+
+def _echo(plain: socket.socket, work: Any) -> object:
+    plain.send(marshal.dumps(work))
+    return marshal.loads(plain.recv(65_536))  # noqa: S302 - from our own process
+
+
+@contextmanager
+def _plain() -> Iterator[socket.socket]:
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    script = Path(__file__).with_name("plain.py")
+    command = [sys.executable, "-s", "-S", "-P", str(script), str(theirs.fileno())]
+    environment = {"PYTHONPATH": str(script.parents[1])}
+    with ours, subprocess.Popen(command, pass_fds=[theirs.fileno()], env=environment):
+        theirs.close()
+        yield ours
+        ours.close()
