@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 _LIMITS = GuestLimits()
 _JOB_LIMITS = JobLimits()
 _LONGEST_BATCH = 64
-_ENDED = wire.ENDED.pack(wire.ENDED_MARK, 9, 10_000, 2_000, 30 * 2**20, 0)
+_ENDED = wire.ENDED.pack(wire.ENDED_MARK, 9, 10_000, 2_000, 30 * 2**20, 0, wire.NO_CALL, 0)
+_HOSTILE_ENDED = wire.ENDED.pack(wire.ENDED_MARK, 9, 0, 0, 0, 0, 101, 0xC000003E)
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,14 +280,16 @@ TARGETS = (
         "answers of a policy's process",
         take_answers,
         (
-            (wire.READY_MARK, _answer(0, 0, 1), wire.OUTPUT.pack(wire.OUTPUT_MARK, 5) + b"hello", _answer(1)),
+            (wire.READY_MARK, _answer(0, 0, 1), _answer(1)),
             (wire.READY_MARK, wire.FAULT.pack(wire.FAULT_MARK, 1, 4) + b"oopsTraceback"),
-            (wire.OUTPUT.pack(wire.OUTPUT_MARK, 2**63) + b"\x1b[2J", wire.READY_MARK, _answer(0, wire.NO_SUCH_ID)),
+            (wire.READY_MARK, _answer(0, wire.NO_SUCH_ID)),
         ),
     ),
     Target("compiled code", take_code, ((wire.CODE.pack(wire.CODE_MARK, 5), b"12", b"345"),)),
     Target(
-        "ends, from a runner", take_ends, ((_ENDED, wire.ENDED.pack(wire.ENDED_MARK, 0, 0, 0, 0, 0), wire.FAILED_MARK + b"no"),)
+        "ends, from a runner",
+        take_ends,
+        ((_ENDED, _HOSTILE_ENDED, _ENDED + wire.PRINTED.pack(2**63).ljust(wire.NOTES_BYTES, b"\x9b"), wire.FAILED_MARK + b"no"),),
     ),
     Target("greetings", take_greetings, ((wire.UP.pack(wire.UP_MARK, 0x030B02F0, 7, True), wire.FAILED_MARK + b"no lock"),)),
     Target("batches against the rules", take_batches, ((_ids(0, 0, 0), _ids(1, 2), _ids(4, 5)),)),

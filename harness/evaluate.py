@@ -17,21 +17,25 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import cycle, islice, zip_longest
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from harness.policy import digest_of
 from harness.replay import Stop, Trajectory, replay
 from harness.score import Evaluation, Result, figures
-from sandbox.api import Context, Fault, FaultKind, PolicyFault
+from sandbox.api import ROOT, Context, Fault, FaultKind, PolicyFault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
+    from harness.replay import Round
     from harness.score import Effort, Settings
     from harness.tree import Tree
     from sandbox.api import Observation
     from sandbox.base import GuestReplay, Sandbox, Session
+
+_Look = TypeVar("_Look")
+_PICKS_SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +72,21 @@ def _refusals(job: Job, trees: Sequence[Tree]) -> Iterator[Result]:
 
 
 def _replays(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Iterator[Result]:
-    count = len(trees)
-    workers = max(1, min(job.effort.workers, count))
-    twice = frozenset(random.Random(job.settings.seed).sample(range(count), min(job.effort.repeats, count)))  # noqa: S311 - a sample, no secret
+    workers = max(1, min(job.effort.workers, len(trees)))
+    return _one_by_one(job, trees, sandbox) if workers == 1 else _side_by_side(job, trees, sandbox, workers)
+
+
+def _one_by_one(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Iterator[Result]:
+    with _Worker(job, sandbox) as worker:
+        again = _SecondLooks(_drawn(job, len(trees)), lambda place: worker.look_again(trees[place]))
+        for place in range(len(trees)):
+            result = worker.judge(trees[place])
+            faulted = result.trajectory.fault is not None
+            yield result if faulted else _compared(job, trees, place, result, again.at(place))
+
+
+def _side_by_side(job: Job, trees: Sequence[Tree], sandbox: Sandbox, workers: int) -> Iterator[Result]:
     with ExitStack() as stack:
-        if workers == 1:
-            worker = stack.enter_context(_Worker(job, sandbox))
-            yield from (worker.judge(trees[place], twice=place in twice) for place in range(count))
-            return
         idle: SimpleQueue[_Worker] = SimpleQueue()
         for core in islice(cycle(_cores()), workers):
             idle.put(stack.enter_context(_Worker(job, sandbox, core)))
@@ -87,17 +98,66 @@ def _replays(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Iterator[Resu
 
         def judge(place: int) -> Result:
             worker: _Worker = mine.worker
-            return worker.judge(trees[place], twice=place in twice)
+            return worker.judge(trees[place])
+
+        def look_again(place: int) -> Trajectory:
+            worker: _Worker = mine.worker
+            return worker.look_again(trees[place])
 
         pool = stack.enter_context(ThreadPoolExecutor(workers, "replay", begin))
-        under_way: deque[Future[Result]] = deque()
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-        for place in range(count):
-            under_way.append(pool.submit(judge, place))
+        again = _SecondLooks(_drawn(job, len(trees)), lambda place: pool.submit(look_again, place))
+        under_way: deque[tuple[int, Future[Result], Future[Trajectory] | None]] = deque()
+        for place in range(len(trees)):
+            under_way.append((place, pool.submit(judge, place), again.at(place)))
             if len(under_way) > 2 * workers:
-                yield under_way.popleft().result()
+                yield _finished(job, trees, *under_way.popleft())
         while under_way:
-            yield under_way.popleft().result()
+            yield _finished(job, trees, *under_way.popleft())
+
+
+def _finished(job: Job, trees: Sequence[Tree], place: int, first: Future[Result], second: Future[Trajectory] | None) -> Result:
+    result = first.result()
+    if second is None or result.trajectory.fault is not None:
+        return result
+    return _compared(job, trees, place, result, second.result())
+
+
+def _drawn(job: Job, count: int) -> list[int]:
+    """Return the places of the trees to be looked at twice, in the order of the second looks: another than that of the first."""
+    drawn = random.Random(job.settings.seed).sample(range(count), min(job.effort.repeats, count))  # noqa: S311 - a sample, no secret
+    return drawn if drawn != sorted(drawn) else drawn[::-1]
+
+
+class _SecondLooks(Generic[_Look]):
+    """Takes second looks in the order drawn, as many as it needs to have the one that is asked for.
+
+    What was looked at before its turn is kept until then: at most the sample, and never a tree.
+    """
+
+    def __init__(self, order: Iterable[int], look: Callable[[int], _Look]) -> None:
+        self._left = deque(order)
+        self._twice = frozenset(self._left)
+        self._look = look
+        self._taken: dict[int, _Look] = {}
+
+    def at(self, place: int) -> _Look | None:
+        """Return the second look at the tree in this place, None where it is not of the sample."""
+        if place not in self._twice:
+            return None
+        while place not in self._taken:
+            following = self._left.popleft()
+            self._taken[following] = self._look(following)
+        return self._taken.pop(place)
+
+
+def _compared(job: Job, trees: Sequence[Tree], place: int, result: Result, second: Trajectory | None) -> Result:
+    """Return the result, without a value if the second look saw the policy take another way."""
+    fault = None if second is None else _difference(result.trajectory, second)
+    if fault is None:
+        return result
+    trajectory = replace(result.trajectory, stop=Stop.POLICY_ERROR, fault=_measured(fault, result))
+    return replace(result, trajectory=trajectory, figures=figures(trajectory, trees[place], job.settings.weights))
 
 
 def _cores() -> list[int | None]:
@@ -130,13 +190,13 @@ class _Worker:
         if self._core is not None:
             os.sched_setaffinity(0, {self._core})
 
-    def judge(self, tree: Tree, *, twice: bool) -> Result:
+    def judge(self, tree: Tree) -> Result:
         """Replay the policy on this tree and return its result."""
-        result = self._replay("first", tree)
-        if not twice or result.trajectory.fault is not None:
-            return result
-        fault = _difference(result.trajectory, self._replay("second", tree).trajectory)
-        return result if fault is None else self._spoilt(tree, result, fault)
+        return self._replay("first", tree)
+
+    def look_again(self, tree: Tree) -> Trajectory:
+        """Replay the policy on this tree in the second container."""
+        return self._replay("second", tree).trajectory
 
     def _replay(self, which: str, tree: Tree) -> Result:
         if which not in self._sessions:
@@ -147,11 +207,11 @@ class _Worker:
         context = Context(self._job.params, settings.seed, settings.limits, frontier.value)
         decider = _Sandboxed(self._sessions[which], context)
         trajectory = replay(tree, decider, settings.limits, frontier)
-        return replace(_result(self._job, tree, trajectory), **decider.measured())
-
-    def _spoilt(self, tree: Tree, result: Result, fault: Fault) -> Result:
-        trajectory = replace(result.trajectory, stop=Stop.POLICY_ERROR, fault=fault)
-        return replace(result, trajectory=trajectory, figures=figures(trajectory, tree, self._job.settings.weights))
+        result = replace(_result(self._job, tree, trajectory), **decider.measured())
+        if trajectory.fault is None:
+            return result
+        fault = _measured(trajectory.fault, result)
+        return replace(result, trajectory=replace(trajectory, fault=fault))
 
 
 class _Sandboxed:
@@ -199,13 +259,32 @@ def _result(job: Job, tree: Tree, trajectory: Trajectory) -> Result:
     return Result(tree.digest, tree.name, tree.system, trajectory, figures(trajectory, tree, job.settings.weights))
 
 
+def _measured(fault: Fault, result: Result) -> Fault:
+    """Return the fault with what its replay used, where the sandbox did not find it: answers are judged by the replay core."""
+    if fault.kind is FaultKind.REFUSED_AT_CHECK:  # nothing was run
+        return fault
+    used = {"cpu_s": result.cpu_s, "memory_bytes": result.memory_bytes}
+    return replace(fault, figures=used | dict(fault.figures))
+
+
 def _difference(first: Trajectory, second: Trajectory) -> Fault | None:
     """Return the fault of a policy whose second replay in another container took another way."""
     if second.fault is not None:
         message = f"the second replay of this tree, in another container, ended in a fault: {second.fault.message}"
         return Fault(FaultKind.NONDETERMINISTIC, message, round=second.fault.round, traceback=second.fault.traceback)
+    ids = {place: node for node, place in enumerate((ROOT, *first.revealed))}
     for turn, (one, other) in enumerate(zip_longest(first.rounds, second.rounds), start=1):
         if one != other:
-            message = f"round {turn} differs between two replays of this tree in two containers with the same seed"
-            return Fault(FaultKind.NONDETERMINISTIC, message, round=turn)
+            picked = f"it picked {_picks(one, ids)}, and in another container, with the same seed, {_picks(other, ids)}"
+            return Fault(
+                FaultKind.NONDETERMINISTIC, f"round {turn} differs between two replays of this tree: {picked}", round=turn
+            )
     return None
+
+
+def _picks(turn: Round | None, ids: Mapping[int, int]) -> str:
+    """Return a batch as the policy answered it; up to the first difference both replays have given nodes the same ids."""
+    if turn is None:
+        return "nothing"
+    more = ", ..." if len(turn.picks) > _PICKS_SHOWN else ""
+    return f"[{', '.join(str(ids[place]) for place in turn.picks[:_PICKS_SHOWN])}{more}]"

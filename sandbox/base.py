@@ -75,7 +75,7 @@ class GuestReplay(Protocol):
 
     @property
     def output(self) -> str:
-        """Return the tail of what the policy printed, as far as it has been received."""
+        """Return the tail of what the policy printed; it is there once the process has ended, in a fault or by `finish`."""
 
 
 class Session(Protocol):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from sandbox.api import Fault, FaultKind, PolicyFault, Rule
 from sandbox.base import SandboxError, Usage
-from sandbox.guest import wire
+from sandbox.guest import calls, wire
 
 if TYPE_CHECKING:
     from sandbox.base import GuestLimits
@@ -28,7 +28,7 @@ _LAST_WORDS_S = 0.2  # between a closed channel and the end of its process
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _TIMEVAL = struct.Struct("ll")
 _MOST_BYTES = 2**53  # a count may be the process's own claim; this much every store and every JSON reader can hold
-_FRAME_BYTES = max(wire.OUTPUT.size + wire.OUTPUT_TAIL_BYTES, wire.FAULT.size + wire.MESSAGE_BYTES + wire.TRACEBACK_BYTES)
+_FRAME_BYTES = wire.FAULT.size + wire.MESSAGE_BYTES + wire.TRACEBACK_BYTES
 
 
 class RunnerLostError(Exception):
@@ -53,12 +53,15 @@ class Runner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """How a process ended, as the runner saw it. `by_us` when we ended it."""
+    """How a process ended, as the runner saw it. `by_us` when we ended it; `traceback` if it noted where it stood."""
 
     status: int
     cpu_s: float
     memory_bytes: int
     by_us: bool
+    call: int
+    call_name: str | None
+    traceback: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,27 +186,40 @@ class Process:
         # The clock of another process, as the kernel numbers it; pid 0 means that it lives out of our sight: wall time then.
         self._clock = (~pid << 3) | 2 if pid else None
 
-    def _wait_for_end(self, grace_s: float = 0.0) -> _End:
+    def _wait_for_end(self, grace_s: float = 0.0, order: bytes = wire.KILL_MARK) -> _End:
         if self._end is None:
             by_us = not (grace_s and select.select([self._control], [], [], grace_s)[0])
             self._channel.close()
             try:
                 if by_us:
-                    self._control.send(wire.KILL_MARK)
-                frame = self._control.recv(wire.MESSAGE_BYTES)
+                    self._control.send(order)
+                frame = self._control.recv(wire.ENDED.size + wire.NOTES_BYTES)
             except TimeoutError as error:
                 raise RunnerLostError(f"the runner has been silent for {PATIENCE_S:.0f} s") from error
             except OSError as error:
                 raise RunnerLostError(f"the runner is gone: {error}") from error
             if frame[:1] == wire.FAILED_MARK:
                 raise SandboxError(f"the sandbox's runner failed: {frame[1:].decode('utf-8', 'replace')}")
-            if len(frame) != wire.ENDED.size or frame[:1] != wire.ENDED_MARK:
+            if len(frame) not in {wire.ENDED.size, wire.ENDED.size + wire.NOTES_BYTES} or frame[:1] != wire.ENDED_MARK:
                 raise RunnerLostError("the runner is gone")
-            _, status, user_us, system_us, memory_bytes, _ = wire.ENDED.unpack(frame)
+            _, status, user_us, system_us, memory_bytes, _, call, machine = wire.ENDED.unpack_from(frame)
             if max(user_us, system_us, memory_bytes) > _MOST_BYTES:
                 raise RunnerLostError("the runner speaks of more time or memory than there is")
-            self._end = _End(status, (user_us + system_us) / 1e6, memory_bytes, by_us)
+            trace = self._take_notes(frame[wire.ENDED.size :])
+            cpu_s, name = (user_us + system_us) / 1e6, calls.name_of(call, machine)
+            self._end = _End(status, cpu_s, memory_bytes, by_us, call, name, trace)
         return self._end
+
+    def _take_notes(self, notes: bytes) -> str:
+        """Keep what the process has printed, by its own account, and return the traceback that it has left."""
+        if not notes:
+            return ""
+        (printed,) = wire.PRINTED.unpack_from(notes)
+        self.output_bytes = min(printed, _MOST_BYTES)
+        ring = notes[wire.PRINTED.size : wire.PRINTED.size + wire.OUTPUT_TAIL_BYTES]
+        oldest = printed % wire.OUTPUT_TAIL_BYTES
+        self.output_tail = ring[oldest:] + ring[:oldest] if printed > wire.OUTPUT_TAIL_BYTES else ring[:printed]
+        return printable(notes[-wire.TRACEBACK_BYTES :].rstrip(b"\0"))
 
     # Frames and deadlines
 
@@ -230,9 +246,6 @@ class Process:
             for start in range(0, len(message), wire.CHUNK_BYTES):
                 self._send(message[start : start + wire.CHUNK_BYTES], deadline)
         frame = self._receive(deadline, self._frame_bytes)
-        if frame[:1] == wire.OUTPUT_MARK:
-            self._take_output(frame)
-            frame = self._receive(deadline, self._frame_bytes)
         self._waited_s += time.monotonic() - deadline.asked_at
         if frame[:1] == wire.FAULT_MARK:
             self._take_fault(frame)
@@ -272,10 +285,10 @@ class Process:
         figures = {"used_cpu_s": used_s, "limit_cpu_s": deadline.limit_cpu_s, "used_wall_s": wall_s, "limit_wall_s": limit_wall_s}
         if used_s >= deadline.limit_cpu_s:
             message = f"{deadline.doing} took {used_s:.2f} s of CPU time; the limit is {deadline.limit_cpu_s:g} s"
-            self._stop(Fault(FaultKind.DECISION_TIMEOUT, message, figures=figures))
+            self._time_out(Fault(FaultKind.DECISION_TIMEOUT, message, figures=figures))
         if wall_s >= limit_wall_s:
             message = f"{deadline.doing} took {wall_s:.2f} s of wall time; the limit is {limit_wall_s:g} s"
-            self._stop(Fault(FaultKind.DECISION_TIMEOUT, message, figures=figures))
+            self._time_out(Fault(FaultKind.DECISION_TIMEOUT, message, figures=figures))
         if (
             cpu_s - self._cpu_at_ready_s > limits.replay_cpu_s
             or self._waited_s + wall_s > limits.replay_cpu_s * limits.wall_factor
@@ -288,18 +301,9 @@ class Process:
         limit_wall_s = limit_s * self._limits.wall_factor
         message = f"all decisions took {used_s:.2f} s of CPU time; the limit is {limit_s:g} s, or {limit_wall_s:g} s of wall time"
         figures = {"used_cpu_s": used_s, "limit_cpu_s": limit_s, "used_wall_s": self._waited_s, "limit_wall_s": limit_wall_s}
-        self._stop(Fault(FaultKind.REPLAY_TIMEOUT, message, figures=figures))
+        self._time_out(Fault(FaultKind.REPLAY_TIMEOUT, message, figures=figures))
 
     # What the policy did wrong
-
-    def _take_output(self, frame: bytes) -> None:
-        if len(frame) <= wire.OUTPUT.size:
-            self._break("sent a broken frame of output")
-        printed = wire.OUTPUT.unpack_from(frame)[1]
-        if printed < self.output_bytes:
-            self._break("sent a broken frame of output")
-        self.output_bytes = min(printed, _MOST_BYTES)
-        self.output_tail = (self.output_tail + frame[wire.OUTPUT.size :])[-wire.OUTPUT_TAIL_BYTES :]
 
     def _take_fault(self, frame: bytes) -> NoReturn:
         if len(frame) < wire.FAULT.size:
@@ -326,6 +330,10 @@ class Process:
         end = self._wait_for_end(_LAST_WORDS_S)
         self._stop(_cause_of_death(end, self._cpu_limit_s, self._limits))
 
+    def _time_out(self, fault: Fault) -> NoReturn:
+        """Have the process say where it stands, if it still can, and end it."""
+        self._stop(replace(fault, traceback=self._wait_for_end(order=wire.TELL_MARK).traceback))
+
     def _stop(self, fault: Fault) -> NoReturn:
         end = self._wait_for_end()
         measured = {"cpu_s": end.cpu_s, "memory_bytes": end.memory_bytes, "output_bytes": self.output_bytes}
@@ -333,16 +341,18 @@ class Process:
 
 
 def _cause_of_death(end: _End, cpu_limit_s: int, limits: GuestLimits) -> Fault:
+    if end.call != wire.NO_CALL or (os.WIFSIGNALED(end.status) and os.WTERMSIG(end.status) == signal.SIGSYS):
+        # Without a number: another machine's calls, or a kernel that does not tell.
+        known = end.call_name is not None
+        which = f"the system call {end.call_name}, which" if known else "a system call of unknown name that"
+        message = f"the policy made {which} no policy needs"
+        return Fault(FaultKind.KILLED_BY_SECCOMP, message, figures={"system_call": end.call} if known else {})
     if end.by_us:
         return Fault(FaultKind.EXITED, "the policy's process closed its channel to the host")
     if os.WIFEXITED(end.status):
         status = os.WEXITSTATUS(end.status)
         return Fault(FaultKind.EXITED, f"the policy's process exited with status {status}", figures={"status": status})
     number = os.WTERMSIG(end.status)
-    if number == signal.SIGSYS:
-        return Fault(
-            FaultKind.KILLED_BY_SECCOMP, "the policy made a system call that no policy needs", figures={"signal": number}
-        )
     if number == signal.SIGXCPU or (number == signal.SIGKILL and end.cpu_s >= cpu_limit_s):
         message = f"the policy's process used {end.cpu_s:.2f} s of CPU time; the kernel's limit is {cpu_limit_s} s"
         return Fault(FaultKind.REPLAY_TIMEOUT, message, figures={"limit_cpu_s": cpu_limit_s})

@@ -125,9 +125,10 @@ class SandboxedReplay:
         question = marshal.dumps(seen, wire.MARSHAL_VERSION)
         self._questions.append(question)
         try:
-            answer = self._process.ask(number, question)
-        except RunnerLostError as lost:
-            answer = self._ask_again(lost)
+            try:
+                answer = self._process.ask(number, question)
+            except RunnerLostError as lost:
+                answer = self._ask_again(lost)
         except PolicyFault as broken:
             raise PolicyFault(replace(broken.fault, round=observation.round)) from None
         self._answers.append(answer)
@@ -150,7 +151,7 @@ class SandboxedReplay:
 
     @property
     def output(self) -> str:
-        """Return the tail of what the policy printed, up to its last answer or its fault."""
+        """Return the tail of what the policy printed, once its process has ended; nothing of it is to be believed."""
         return printable(self._process.output_tail)
 
     def _begin_again(self, lost: RunnerLostError) -> Process:

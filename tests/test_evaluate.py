@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from builders import broom, tree
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from harness.tree import Tree
-    from sandbox.base import Sandbox
+    from sandbox.api import Context, Observation
+    from sandbox.base import GuestLimits, Sandbox
 
 TREES = [broom(seed, chains=3, depth=3) for seed in range(6)]
 FRAME = "class Policy:\n    def __init__(self, context):\n        {init}\n    def decide(self, view):\n        {decide}\n"
@@ -90,7 +92,61 @@ def test_a_policy_that_does_not_repeat_is_found_by_the_second_look(sandbox: Sand
     assert result.trajectory.fault is not None
     assert result.trajectory.fault.kind is FaultKind.NONDETERMINISTIC
     assert result.trajectory.fault.round is not None
+    assert re.fullmatch(
+        r"round \d+ differs between two replays of this tree: it picked (\[.*\]|nothing), "
+        r"and in another container, with the same seed, (\[.*\]|nothing)",
+        result.trajectory.fault.message,
+    )
+    assert result.trajectory.fault.figures["cpu_s"] == result.cpu_s > 0
     assert result.figures.value is None
+
+
+class Noting:
+    """A sandbox that notes the trees of each session in the order in which they were replayed, by the score of their root."""
+
+    def __init__(self, real: Sandbox) -> None:
+        self._real = real
+        self.name = real.name
+        self.sessions: list[list[float | None]] = []
+
+    def open(self, source: str, limits: GuestLimits) -> Any:
+        """Open a session of the real one."""
+        session = self._real.open(source, limits)
+        replayed: list[float | None] = []
+        self.sessions.append(replayed)
+        start = session.start
+
+        def noting(context: Context) -> Any:
+            guest = start(context)
+            decide = guest.decide
+
+            def first(observation: Observation) -> list[int]:
+                if observation.round == 1:
+                    replayed.append(observation.revealed[0][1][0])
+                return decide(observation)
+
+            guest.decide = first  # type: ignore[method-assign]
+            return guest
+
+        session.start = noting  # type: ignore[method-assign]
+        return session
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_second_looks_take_another_order_in_containers_of_their_own(sandbox: Sandbox, workers: int) -> None:
+    """Those of one worker go through trees as they come, and in an order drawn by the seed; results are in order all the same."""
+    noting = Noting(sandbox)
+    trees = [tree("root>a", "root>b", "a>c", root=float(score)) for score in range(9)]
+
+    results = list(evaluate(Job(OPENS_ALL, Settings(seed=3), Effort(repeats=5, workers=workers)), trees, noting))  # type: ignore[arg-type]
+
+    assert [(result.tree, result.trajectory.fault) for result in results] == [(on.digest, None) for on in trees]
+    assert sum(map(len, noting.sessions)) == 9 + 5
+    if workers == 1:
+        first, second = noting.sessions
+        assert first == [float(score) for score in range(9)]
+        assert len(second) == len(set(second)) == 5
+        assert second != sorted(second)  # type: ignore[type-var]
 
 
 def test_a_refused_policy_is_never_run(sandbox: Sandbox) -> None:

@@ -82,3 +82,11 @@ AARCH64 = {
 
 # The kernel's name of the machine -> (its AUDIT_ARCH value, its table)
 MACHINES = {"x86_64": (0xC000003E, X86_64), "aarch64": (0xC00000B7, AARCH64)}
+
+
+def name_of(number: int, architecture: int) -> str | None:
+    """Return the name of this call on the machine with this AUDIT_ARCH; None for calls and machines without a line here."""
+    for known, numbers in MACHINES.values():
+        if known == architecture:
+            return next((name for name, its in numbers.items() if its == number), None)
+    return None

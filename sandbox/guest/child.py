@@ -29,6 +29,8 @@ from sandbox.guest.sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from mmap import mmap
+    from types import FrameType
 
     from sandbox.api import Outcome
 
@@ -37,6 +39,7 @@ _FILE = "policy.py"
 _STACK_BYTES = 8 * 2**20
 _FRAMES_SHOWN = 20
 _WARM_UP_CALLS = 20  # more than the interpreter waits before it adapts code
+TELL_SIGNAL = signal.SIGUSR1
 _LOST = 70  # exit status when the child cannot say what happened
 
 
@@ -47,10 +50,12 @@ class Layers:
     null: int  # descriptor of /dev/null
     landlock: kernel.LandlockLock | None
     seccomp: kernel.SeccompLock | None
+    watch: int | None  # descriptor that becomes readable when a child makes a hostile call; None where the kernel has none
     rlimits: bool
     own_address_space: int
     namespaces: bool
     reserve: list[bytes]  # given up when memory has run out, so that this can be reported
+    notes: mmap  # shared with the runner, and blank when a child starts
 
 
 def settle() -> None:
@@ -82,7 +87,7 @@ def serve(channel: int, layers: Layers, memory_bytes: int, cpu_s: int, output_by
         os.write(_CHANNEL, wire.FAILED_MARK + repr(error).encode()[: wire.MESSAGE_BYTES])
         os._exit(_LOST)
     try:
-        _Child(layers.reserve, output_bytes).work()
+        _Child(layers, output_bytes).work()
     finally:
         os._exit(_LOST)
 
@@ -117,13 +122,15 @@ def _confine(channel: int, layers: Layers, memory_bytes: int, cpu_s: int) -> Non
 class _Child:
     """Speaks with the host on behalf of the policy."""
 
-    def __init__(self, reserve: list[bytes], output_bytes: int) -> None:
-        self._reserve = reserve
+    def __init__(self, layers: Layers, output_bytes: int) -> None:
+        self._reserve = layers.reserve
+        self._notes = layers.notes
         self._output_bytes = output_bytes
-        self._sink = Sink(output_bytes, self._flooded)
+        self._sink = Sink(layers.notes, output_bytes, self._flooded)
         self._loading = True
 
     def work(self) -> NoReturn:
+        signal.signal(TELL_SIGNAL, self._tell)
         os.write(_CHANNEL, wire.HELLO_MARK)
         work = marshal.loads(_receive())  # noqa: S302 - written by the host
         sys.stdout = sys.stderr = self._sink
@@ -136,7 +143,6 @@ class _Child:
         try:
             context = Context(params, seed, Limits(*limits), frontier)
             decide = _load(code, context)
-            self._send_output()
             os.write(_CHANNEL, wire.READY_MARK)
             self._loading = False
             self._answer(decide, View(frontier), context.limits.max_batch)
@@ -155,7 +161,7 @@ class _Child:
         os._exit(0)
 
     def _answer(self, decide: Callable[[View], Any], view: View, max_batch: int) -> NoReturn:
-        receive, loads, write, pack, sink = _receive, marshal.loads, os.write, wire.ANSWER.pack, self._sink
+        receive, loads, write, pack = _receive, marshal.loads, os.write, wire.ANSWER.pack
         ids_sent = min(max_batch + 1, wire.LONGEST_BATCH)
         while True:
             number, asked, revealed, closed, pending = loads(receive())
@@ -164,8 +170,6 @@ class _Child:
                 ids = array("I", batch)
             except OverflowError:
                 ids = array("I", [pick if 0 <= pick < wire.NO_SUCH_ID else wire.NO_SUCH_ID for pick in batch])
-            if sink.tail:
-                self._send_output()
             write(_CHANNEL, pack(wire.ANSWER_MARK, number) + ids.tobytes())
 
     def _report(self, error: BaseException) -> NoReturn:
@@ -182,22 +186,20 @@ class _Child:
     def _flooded(self) -> NoReturn:
         # From inside print, since a policy that catches everything would go on printing.
         message = f"printed {self._sink.total} bytes; the limit is {self._output_bytes}"
-        stack = traceback.StackSummary.extract(traceback.walk_stack(None))
-        self._fault(FaultKind.OUTPUT_FLOOD, message, _own(reversed(stack)))
+        self._fault(FaultKind.OUTPUT_FLOOD, message, _own_stack(None))
+
+    def _tell(self, _number: int, frame: FrameType | None) -> NoReturn:
+        """Note where the policy stands and end: its time is up."""
+        with contextlib.suppress(BaseException):
+            self._reserve.clear()
+            lines = _cut(_own_stack(frame))
+            self._notes[-wire.TRACEBACK_BYTES :] = lines.ljust(wire.TRACEBACK_BYTES, b"\0")
+        os._exit(_LOST)
 
     def _fault(self, kind: FaultKind, message: str, trace: str) -> NoReturn:
         text = message.encode("utf-8", "replace")[: wire.MESSAGE_BYTES]
-        lines = trace.encode("utf-8", "replace")
-        if len(lines) > wire.TRACEBACK_BYTES:
-            half = wire.TRACEBACK_BYTES // 2 - 4
-            lines = lines[:half] + b"\n ...\n" + lines[-half:]
-        self._send_output()
-        os.write(_CHANNEL, wire.FAULT.pack(wire.FAULT_MARK, wire.FAULTS.index(kind), len(text)) + text + lines)
+        os.write(_CHANNEL, wire.FAULT.pack(wire.FAULT_MARK, wire.FAULTS.index(kind), len(text)) + text + _cut(trace))
         os._exit(0)
-
-    def _send_output(self) -> None:
-        if self._sink.tail:
-            os.write(_CHANNEL, wire.OUTPUT.pack(wire.OUTPUT_MARK, self._sink.total) + self._sink.take())
 
 
 def _receive() -> bytes:
@@ -272,3 +274,16 @@ def _own(frames: Iterable[traceback.FrameSummary]) -> str:
     own = [frame for frame in frames if frame.filename == _FILE][-_FRAMES_SHOWN:]
     heading = "Traceback (most recent call last, the policy's own lines):\n"
     return heading + "".join(traceback.format_list(own)) if own else ""
+
+
+def _own_stack(frame: FrameType | None) -> str:
+    """Return the policy's own frames of a running stack, the caller's where no frame is given."""
+    return _own(reversed(traceback.StackSummary.extract(traceback.walk_stack(frame))))
+
+
+def _cut(trace: str) -> bytes:
+    lines = trace.encode("utf-8", "replace")
+    if len(lines) > wire.TRACEBACK_BYTES:
+        half = wire.TRACEBACK_BYTES // 2 - 4
+        lines = lines[:half] + b"\n ...\n" + lines[-half:]
+    return lines

@@ -1,12 +1,19 @@
 """The few calls to the kernel that Python has no function for, by ctypes. Everything is prepared before the fork."""
 
 import ctypes
+import fcntl
 import os
 import struct
+
+from sandbox.guest.wire import UNKNOWN_CALL
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 _PR_GET_SECCOMP = 21
 _SECCOMP_MODE_FILTER = 2
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER = 1, 8
+_SECCOMP_NOTIFICATION = struct.Struct("<QIIiIQ6Q")  # id, pid, flags; number, AUDIT_ARCH, instruction pointer, arguments
+_SECCOMP_RECEIVE = 0xC0502100
 _LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 444, 446
 _LANDLOCK_VERSION = 1
 _LANDLOCK_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # rights by ABI; 16 from 5 on
@@ -72,6 +79,32 @@ class SeccompLock:
     def close(self) -> None:
         """Apply the filter to this process for good."""
         _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(self._program))
+
+
+def watch(instructions: bytes) -> int | None:
+    """Install a filter that stops calls and tells of them, here and in all children; return what tells of them.
+
+    None where the kernel has no such thing, or where somebody around us uses it.
+    """
+    number = _SECCOMP.get(os.uname().machine)
+    if number is None:
+        return None
+    memory = ctypes.create_string_buffer(instructions, len(instructions))
+    program = _FilterProgram(len(instructions) // _BPF_INSTRUCTION_BYTES, ctypes.addressof(memory))
+    flags = _SECCOMP_FILTER_FLAG_NEW_LISTENER
+    descriptor: int = _libc.syscall(number, _SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(program))
+    return descriptor if descriptor >= 0 else None
+
+
+def watched_call(descriptor: int) -> tuple[int, int]:
+    """Return number and AUDIT_ARCH of the call that a child waits in, as the kernel tells them."""
+    notification = bytearray(_SECCOMP_NOTIFICATION.size)
+    try:
+        fcntl.ioctl(descriptor, _SECCOMP_RECEIVE, notification)
+    except OSError:  # it waits no more
+        return UNKNOWN_CALL, 0
+    _, _, _, number, architecture, *_ = _SECCOMP_NOTIFICATION.unpack(notification)
+    return number, architecture
 
 
 class LandlockLock:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import mmap
 import os
 import random
 import select
@@ -22,11 +23,13 @@ from typing import NoReturn
 
 from sandbox.guest import child, kernel, wire
 from sandbox.guest.modules import LOADED_LATER, PRELOADED
-from sandbox.guest.seccomp import build_filter
+from sandbox.guest.seccomp import build_filter, build_watch
 
 _IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE")
 _FRAME_BYTES = 64
 _RESERVE_BYTES = 2 * 2**20
+_BLANK = bytes(wire.NOTES_BYTES)
+_MOMENT_S = 0.1
 
 
 def main(arguments: list[str]) -> None:
@@ -79,16 +82,21 @@ def _prepare(uid: int | None, without: frozenset[str]) -> child.Layers:
     kernel.require_seccomp()
     kernel.forbid_new_privileges()
     reserve = [bytes(_RESERVE_BYTES)]  # here, since a child would pay for touching it
+    notes = mmap.mmap(-1, wire.NOTES_BYTES)
+    machine = os.uname().machine
+    watch = None if "seccomp" in without else kernel.watch(build_watch(machine))
     statistics = Path("/proc/self/statm").read_text(encoding="ascii")
     if "dumpable" not in without:
         kernel.forbid_inspection()
     layers = child.Layers(
         null=null,
         landlock=None if "landlock" in without else kernel.LandlockLock(),
-        seccomp=None if "seccomp" in without else kernel.SeccompLock(build_filter(os.uname().machine)),
+        seccomp=None if "seccomp" in without else kernel.SeccompLock(build_filter(machine, watched=watch is not None)),
+        watch=watch,
         rlimits="rlimits" not in without,
         own_address_space=int(statistics.split()[0]) * os.sysconf("SC_PAGE_SIZE"),
         reserve=reserve,
+        notes=notes,
         namespaces=namespaces,
     )
     child.settle()
@@ -99,6 +107,8 @@ class _Runner:
     def __init__(self, control: socket.socket, layers: child.Layers) -> None:
         self._control = control
         self._layers = layers
+        self._poll = select.poll()
+        self._call = (wire.NO_CALL, 0)
         self._is_init = os.getpid() == 1
         self._child = 0
         self._ended = -1  # descriptor that becomes readable when the child ends
@@ -110,35 +120,40 @@ class _Runner:
         gc.collect()
         gc.freeze()  # the collector of a child would otherwise touch, and so copy, every page
         gc.disable()
-        poll = select.poll()
-        poll.register(self._control, select.POLLIN)
+        self._poll.register(self._control, select.POLLIN)
+        if self._layers.watch is not None:
+            self._poll.register(self._layers.watch, select.POLLIN)
         while True:
-            ready = {descriptor for descriptor, _ in poll.poll()}
+            ready = {descriptor for descriptor, _ in self._poll.poll()}
             if self._ended in ready:
-                poll.unregister(self._ended)
                 self._reap()
-                continue
-            frame, descriptors, _, _ = socket.recv_fds(self._control, _FRAME_BYTES, 1)
-            mark = frame[:1]
-            if mark == wire.RUN_MARK:
-                self._run(frame, descriptors[0])
-                if self._child:
-                    poll.register(self._ended, select.POLLIN)
-            elif mark == wire.KILL_MARK:
-                if self._child:
-                    os.kill(self._child, signal.SIGKILL)
-                    poll.unregister(self._ended)
-                    self._reap()
-            elif mark == wire.PING_MARK:
-                open_descriptors = len(list(Path("/proc/self/fd").iterdir()))
-                nice = os.getpriority(os.PRIO_PROCESS, 0)
-                self._control.send(wire.PONG.pack(wire.PONG_MARK, self._replays, open_descriptors, nice))
+            elif self._layers.watch in ready:
+                self._end_hostile(self._layers.watch)
             else:
-                self._leave()
+                self._obey(*socket.recv_fds(self._control, _FRAME_BYTES, 1)[:2])
+
+    def _obey(self, frame: bytes, descriptors: list[int]) -> None:
+        mark = frame[:1]
+        if mark == wire.RUN_MARK:
+            self._run(frame, descriptors[0])
+        elif mark in {wire.KILL_MARK, wire.TELL_MARK}:
+            if self._child:
+                if mark == wire.TELL_MARK:
+                    self._ask_where()
+                os.kill(self._child, signal.SIGKILL)
+                self._reap()
+        elif mark == wire.PING_MARK:
+            open_descriptors = len(list(Path("/proc/self/fd").iterdir()))
+            nice = os.getpriority(os.PRIO_PROCESS, 0)
+            self._control.send(wire.PONG.pack(wire.PONG_MARK, self._replays, open_descriptors, nice))
+        else:
+            self._leave()
 
     def _run(self, frame: bytes, channel: int) -> None:
         _, memory_bytes, cpu_s, output_bytes = wire.RUN.unpack(frame)
         self._replays += 1
+        self._layers.notes[:] = _BLANK
+        self._call = (wire.NO_CALL, 0)
         try:
             pid = os.fork()
         except OSError as error:
@@ -150,14 +165,30 @@ class _Runner:
         os.close(channel)
         self._child = pid
         self._ended = os.pidfd_open(pid)
+        self._poll.register(self._ended, select.POLLIN)
 
     def _reap(self) -> None:
         _, status, usage = os.wait4(self._child, 0)
+        self._poll.unregister(self._ended)
         os.close(self._ended)
         self._child, self._ended = 0, -1
         strays = self._reap_strays()
         user_us, system_us = int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6)
-        self._control.send(wire.ENDED.pack(wire.ENDED_MARK, status, user_us, system_us, usage.ru_maxrss * 1024, strays))
+        high_water_bytes = usage.ru_maxrss * 1024
+        frame = wire.ENDED.pack(wire.ENDED_MARK, status, user_us, system_us, high_water_bytes, strays, *self._call)
+        notes = self._layers.notes[:]
+        self._control.send(frame if notes == _BLANK else frame + notes)
+
+    def _end_hostile(self, watch: int) -> None:
+        """End the child, which the kernel holds in a call that no policy needs, and remember which call that is."""
+        self._call = kernel.watched_call(watch)
+        if self._child:
+            os.kill(self._child, signal.SIGKILL)
+
+    def _ask_where(self) -> None:
+        """Let the child note where it stands; it may not, so it gets no more than a moment."""
+        os.kill(self._child, child.TELL_SIGNAL)
+        select.select([self._ended], [], [], _MOMENT_S)
 
     def _reap_strays(self) -> int:
         """End whatever a child left behind and return how many there were; none, while its locks hold."""

@@ -13,6 +13,7 @@ from sandbox.guest import calls
 
 _LOAD, _MASK, _IS, _AT_LEAST, _ABOVE, _HAS_BITS, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x25, 0x45, 0x06
 _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_NOTIFY, _TRACE = 0x7FC00000, 0x7FF00000
 _REFUSE = _ERRNO | errno.EPERM
 _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
 _FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT = 16, 24, 32  # their low halves, on the little-endian machines that we know
@@ -30,19 +31,34 @@ _LEAVES = (
     (calls.NO_FILES, _ERRNO | errno.ENOENT),
     (calls.NO_IDENTITY, _ERRNO | 0),
     (calls.NOT_THERE, _ERRNO | errno.ENOSYS),
-    (calls.HOSTILE, _KILL),
 )
 
 
-def build_filter(machine: str) -> bytes:
+def build_watch(machine: str) -> bytes:
+    """Return the filter that the runner installs once: it holds hostile calls, and has the runner told which one it is.
+
+    Raises:
+        KeyError: the machine has no table.
+    """
+    architecture, numbers = calls.MACHINES[machine]
+    hostile = sorted(_present(calls.HOSTILE, numbers))
+    head = [_instruction(_LOAD, _ARCHITECTURE), _instruction(_IS, architecture, 1, 0), _instruction(_RETURN, _ALLOW)]
+    body = [_instruction(_RETURN, _NOTIFY)]
+    return b"".join([*head, _instruction(_LOAD, _NUMBER), *_search([(number, body) for number in hostile], _ALLOW)])
+
+
+def build_filter(machine: str, *, watched: bool) -> bytes:
     """Return the filter for this machine (as `uname` names it) as the bytes of its BPF instructions.
+
+    A hostile call kills. Where the runner watches, the runner does that: of two verdicts the kernel takes the stricter one, so
+    that this filter may only refuse, in the mildest way there is (a call to be traced, without a tracer, is not made).
 
     Raises:
         KeyError: the machine has no table.
     """
     architecture, numbers = calls.MACHINES[machine]
     bodies: dict[int, list[bytes]] = {}
-    for names, verdict in _LEAVES:
+    for names, verdict in (*_LEAVES, (calls.HOSTILE, _TRACE if watched else _KILL)):
         bodies |= {number: [_instruction(_RETURN, verdict)] for number in _present(names, numbers)}
     own = _by_argument(_FIRST_ARGUMENT, _ABOVE, _LAST_OWN_DESCRIPTOR, _REFUSE, _ALLOW)
     bodies |= dict.fromkeys(_present(calls.ON_OWN_DESCRIPTORS, numbers), own)
@@ -63,18 +79,18 @@ def build_filter(machine: str) -> bytes:
         _instruction(_AT_LEAST, _X32_BIT, 0, 1),
         _instruction(_RETURN, _KILL),
     ]
-    return b"".join(head + _search(sorted(bodies.items())))
+    return b"".join(head + _search(sorted(bodies.items()), _REFUSE))
 
 
-def _search(entries: list[tuple[int, list[bytes]]]) -> list[bytes]:
+def _search(entries: list[tuple[int, list[bytes]]], otherwise: int) -> list[bytes]:
     if len(entries) > _IN_A_ROW:
         middle = len(entries) // 2
-        lower, upper = _search(entries[:middle]), _search(entries[middle:])
+        lower, upper = _search(entries[:middle], otherwise), _search(entries[middle:], otherwise)
         return [_instruction(_AT_LEAST, entries[middle][0], len(lower), 0), *lower, *upper]
     code = []
     for number, body in entries:
         code += [_instruction(_IS, number, 0, len(body)), *body]
-    return [*code, _instruction(_RETURN, _REFUSE)]
+    return [*code, _instruction(_RETURN, otherwise)]
 
 
 def _by_argument(argument: int, test: int, value: int, when_true: int, otherwise: int) -> list[bytes]:

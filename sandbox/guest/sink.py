@@ -1,9 +1,10 @@
-"""Where a policy's prints go: counted, the tail kept, no system call made."""
+"""Where a policy's prints go: counted, and the tail kept in the notes, which outlive the process. No system call is made."""
 
 import io
 from collections.abc import Callable
+from mmap import mmap
 
-from sandbox.guest.wire import OUTPUT_TAIL_BYTES
+from sandbox.guest.wire import OUTPUT_TAIL_BYTES, PRINTED
 
 
 class Sink(io.TextIOBase):
@@ -11,12 +12,12 @@ class Sink(io.TextIOBase):
 
     encoding = "utf-8"
 
-    def __init__(self, limit: int, flooded: Callable[[], None]) -> None:
+    def __init__(self, notes: mmap, limit: int, flooded: Callable[[], None]) -> None:
         super().__init__()
+        self._notes = notes
         self._limit = limit
         self._flooded = flooded
         self.total = 0
-        self.tail = b""
 
     def writable(self) -> bool:
         """Return True, as streams for print do."""
@@ -25,13 +26,15 @@ class Sink(io.TextIOBase):
     def write(self, text: str) -> int:
         """Count the text and keep its tail."""
         written = str.encode(text, "utf-8", "replace")
-        self.total += len(written)
-        self.tail = (self.tail + written[-OUTPUT_TAIL_BYTES:])[-OUTPUT_TAIL_BYTES:]
-        if self.total > self._limit:
+        total = self.total + len(written)
+        written = written[-OUTPUT_TAIL_BYTES:]
+        start = (total - len(written)) % OUTPUT_TAIL_BYTES
+        up_to_end, from_start = written[: OUTPUT_TAIL_BYTES - start], written[OUTPUT_TAIL_BYTES - start :]
+        at = PRINTED.size + start
+        self._notes[at : at + len(up_to_end)] = up_to_end
+        self._notes[PRINTED.size : PRINTED.size + len(from_start)] = from_start
+        PRINTED.pack_into(self._notes, 0, total)
+        self.total = total
+        if total > self._limit:
             self._flooded()
         return len(text)
-
-    def take(self) -> bytes:
-        """Return the tail of what was written since the last call."""
-        tail, self.tail = self.tail, b""
-        return tail

