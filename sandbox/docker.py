@@ -256,7 +256,7 @@ class _Container:
                 ["--socket", f"{_SOCKET_FOLDER}/s", *plan.command],
                 user=plan.user,
                 working_dir="/",
-                network_disabled=True,
+                network_disabled=plan.host["NetworkMode"] == "none",
                 labels={OWNER_LABEL: str(Owner.this_process()), IMAGE_LABEL: plan.image},
                 host_config={**plan.host, "Binds": [f"{folder}:{_SOCKET_FOLDER}:ro"]},
             )
