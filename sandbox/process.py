@@ -14,7 +14,7 @@ import socket
 import struct
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 from sandbox.api import Fault, FaultKind, PolicyFault, Rule
 from sandbox.base import SandboxError, Usage
@@ -64,8 +64,7 @@ class _End:
     traceback: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Deadline:
+class _Deadline(NamedTuple):
     """What one wait may take, and where it stands so far."""
 
     doing: str
