@@ -85,6 +85,14 @@ def _ended(args: "Sequence[str]") -> int:
     return 0
 
 
+def _count(flag: str, text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isascii() or not text.isdecimal():
+        raise InputError(f"{flag}: {text!r} is no number; expected a whole number of at least 0")
+    return int(text)
+
+
 def _loaded(context: typer.Context) -> "Loaded":
     """Return the settings that hold for this command, and let logs follow them."""
     from harness import config, log
@@ -191,11 +199,11 @@ def evolve_command(
 def history_command(
     context: typer.Context,
     version: Annotated[str | None, typer.Option("--version", metavar="VERSION", help="Only events of this version.")] = None,
-    run: Annotated[int | None, typer.Option("--run", metavar="RUN", help="Only events of this run.")] = None,
+    run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only events of this run.")] = None,
     kind: Annotated[
         list[str] | None, typer.Option("--kind", metavar="KIND…", help="Only events of these kinds, such as selected.")
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", metavar="N", help="Only the last N events.")] = None,
+    limit: Annotated[str | None, typer.Option("--limit", metavar="N", help="Only the last N events.")] = None,
     store: of.Store = None,
     config: of.Config = None,
     as_json: of.AsJson = False,
@@ -203,7 +211,7 @@ def history_command(
     """List what happened to versions, oldest first."""
     from harness.cli.history import Filter, history
 
-    wanted = Filter(version, run, tuple(kind or ()), limit)
+    wanted = Filter(version, _count("--run", run), tuple(kind or ()), _count("--limit", limit))
     raise typer.Exit(history(wanted, _loaded(context).settings, as_json))
 
 

@@ -30,8 +30,6 @@ def history(wanted: Filter, settings: Settings, as_json: bool) -> int:
     """List events, the oldest first."""
     version = None if wanted.version is None else required_version(wanted.version)
     kinds = None if not wanted.kinds else [_kind(name) for name in wanted.kinds]
-    if wanted.limit is not None and wanted.limit < 0:
-        raise InputError(f"--limit: limit is {wanted.limit}; expected a whole number of at least 0")
     with wiring.open_store(settings) as store:
         if version is not None:
             store.version(version)

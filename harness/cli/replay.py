@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass
@@ -175,13 +176,16 @@ def result_row(result: Result) -> list[str]:
 
 
 def print_faults(results: Sequence[Result]) -> None:
-    """Print each distinct fault once with all its evidence, and the trees that bear it."""
+    """Print each distinct fault once with all its evidence, and on how many trees it stands.
+
+    A fault's figures are measured and its words may hold what the tree showed: the place in the policy tells faults apart.
+    """
     bearers: dict[str, list[Result]] = {}
     for result in results:
         fault = result.trajectory.fault
         if fault is not None:
-            # Figures are measured: the same fault on two trees differs in them alone.
-            bearers.setdefault(f"{fault.kind} {fault.rule} {fault.message} {fault.traceback}", []).append(result)
+            place = fault.traceback.rpartition("\n")[0] or re.sub(r"\d+", "N", fault.message)
+            bearers.setdefault(f"{fault.kind} {fault.rule} {place}", []).append(result)
     for bearing in bearers.values():
         first = bearing[0].trajectory.fault
         if first is None:

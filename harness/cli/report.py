@@ -138,10 +138,16 @@ def _print(report: Report, pairs: Sequence[_Pair], verbose: bool) -> None:
         evidence = f"{fault.kind}: {fault.message}; `harness show v{version}` says more"
         say(f"\nv{version} faulted on held-out trees and cannot win: {evidence}")
     if best.number == incumbent.number:
-        say(f"\nno version was better than the incumbent v{incumbent.number}")
+        say(f"\nno version was better than the incumbent v{incumbent.number}; another search: {_going_on(report)}")
         return
     say(f"\nthe best is v{best.number}: {best.candidate.rationale}")
     say(f"`harness show v{best.number}` shows it, `harness diff v{incumbent.number} v{best.number}` what it changed")
+    say(f"to go on from it: {_going_on(report)}")
+
+
+def _going_on(report: Report) -> str:
+    """Return the command that searches on from the best version; with the same seed it would propose the same again."""
+    return f"`harness evolve --incumbent v{report.best.version.number} --seed {report.run.plan.seed + 1}`"
 
 
 def _faults(report: Report) -> dict[int, Fault]:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 from sqlalchemy import create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
-from harness.errors import StoreError
+from harness.errors import InputError, StoreError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -48,7 +48,7 @@ class Database:
             self._engine = _engine(parsed, is_sqlite=self.is_sqlite)
         except (NoSuchModuleError, ModuleNotFoundError) as error:
             wish = "install dream-harness[postgres]" if parsed.get_backend_name() == "postgresql" else EXPECTED
-            raise StoreError(f"{self.name}: its driver is missing ({error}); {wish}") from error
+            raise InputError(f"{self.name}: its driver is missing ({error}); {wish}") from error
         self._writer = self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
 
     @contextmanager
@@ -119,17 +119,17 @@ def _parsed(url: str) -> URL:
         parsed = make_url(url)
     except (ArgumentError, ValueError) as error:
         # Not shown: what cannot be parsed may hold a password anywhere.
-        raise StoreError(f"the store's URL cannot be read; {EXPECTED}") from error
+        raise InputError(f"the store's URL cannot be read; {EXPECTED}") from error
     if "@" in (parsed.host or ""):
-        raise StoreError(f"the store's URL holds more than one @; write one in a user or password as %40; {EXPECTED}")
+        raise InputError(f"the store's URL holds more than one @; write one in a user or password as %40; {EXPECTED}")
     if parsed.drivername in {"postgresql", "postgres"}:
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() not in BACKENDS:
-        raise StoreError(f"{parsed.get_backend_name()} is not supported; {EXPECTED}")
+        raise InputError(f"{parsed.get_backend_name()} is not supported; {EXPECTED}")
     if parsed.get_backend_name() == "sqlite" and parsed.database in {None, "", ":memory:"}:
-        raise StoreError(f"the store's URL names no file, and a store must outlive its process; {EXPECTED}")
+        raise InputError(f"the store's URL names no file, and a store must outlive its process; {EXPECTED}")
     if parsed.get_backend_name() == "sqlite" and (parsed.host or parsed.username or parsed.port):
-        raise StoreError(f"the store's URL names a host, and SQLite has none; {EXPECTED}")
+        raise InputError(f"the store's URL names a host, and SQLite has none; {EXPECTED}")
     return parsed
 
 

@@ -66,6 +66,8 @@ BAD = {
     "nothing to resume": (("evolve", "--resume", "--store", "sqlite:///none.db"), ("none.db: there is no store",)),
     "history without a store": (("history",), ("there is no store yet", "--store")),
     "show without a number": (("show", "latest", "--store", "sqlite:///none.db"), ("none.db: there is no store",)),
+    "limit that is no number": (("history", "--limit", "x"), ("--limit: 'x' is no number", "whole number")),
+    "store of another kind": (("history", "--store", "mysql://there/h"), ("mysql is not supported", "sqlite:///FILE")),
     "unknown event": (("history", "--kind", "won"), ("--kind: kind is 'won'", "selected")),
     "no tree": (("trees", "show", "nowhere.jsonl"), ("there is no store yet",)),
     "bad tree shown": (("trees", "show", "cut.jsonl"), ("cut.jsonl:2", "line is cut")),

@@ -318,3 +318,19 @@ def test_a_refusal_shows_its_finding_and_no_count_of_one(command: Callable[..., 
 
     assert "line 1, column 1: module time is not for policies" in ended.out
     assert "findings" not in ended.out
+
+
+def test_one_bug_is_told_once_whatever_the_trees_make_of_its_words(
+    command: Callable[..., Ended], folder: Path, trees: Path
+) -> None:
+    source = PICKS_ALL.rpartition("return")[0] + "raise KeyError(view.nodes[0].score)\n"
+    (folder / "buggy.py").write_text(source)
+    for place, file in enumerate(sorted(trees.iterdir())):
+        header, *nodes = file.read_text().splitlines()
+        file.write_text("\n".join([json.dumps(json.loads(header) | {"root": {"score": float(place)}}), *nodes]) + "\n")
+
+    ended = command("replay", "buggy.py", "--trees", trees, "--sandbox", "local")
+
+    assert ended.code == 1
+    assert ended.out.count("raise KeyError(view.nodes[0].score)") == 1
+    assert "and 2 more trees: exception in round 1" in ended.out

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import create_engine, make_url, text
 from store_records import PASSWORD, candidate
 
-from harness.errors import StoreError
+from harness.errors import InputError, StoreError
 from harness.store import Store
 from harness.store.tables import VERSION_TABLE
 
@@ -150,7 +150,7 @@ def test_a_store_that_may_only_be_read_can_be_read(writing: bool) -> None:
 
 @pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:", "h.db", "mysql://me@there/h", "sqlite+nothing:///h.db"])
 def test_a_url_that_names_no_store_says_what_does(url: str) -> None:
-    with pytest.raises(StoreError, match="expected sqlite:///FILE or postgresql://"):
+    with pytest.raises(InputError, match="expected sqlite:///FILE or postgresql://"):
         Store.open(url)
 
 
@@ -164,7 +164,7 @@ def test_a_url_that_names_no_store_says_what_does(url: str) -> None:
     ],
 )
 def test_a_url_that_cannot_be_used_is_refused_without_its_password(url: str) -> None:
-    with pytest.raises(StoreError, match="expected sqlite:///FILE or postgresql://") as raised:
+    with pytest.raises(InputError, match="expected sqlite:///FILE or postgresql://") as raised:
         Store.open(url)
 
     assert PASSWORD not in str(raised.value)
