@@ -10,6 +10,7 @@ import gc
 import importlib.util
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -107,7 +108,7 @@ def rows(frames: int = FRAMES, *, led: bool = True, targets: Sequence[Target] = 
         yield Row(f"fuzz: {target.name}", figure, "none, flat", met=not crashes and flat)
     yield Row("fuzz: frames in all", f"{taken_in_all:,}", f">= {frames:,}", met=taken_in_all >= frames)
     if led:
-        yield from _led_by_coverage([target.name for target in targets])
+        yield from _led_by_coverage(targets)
 
 
 def _take(target: Target, rng: random.Random, frames: int) -> tuple[int, list[str]]:
@@ -131,20 +132,23 @@ def _descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def _led_by_coverage(names: list[str]) -> Iterator[Row]:
+def _led_by_coverage(targets: Sequence[Target]) -> Iterator[Row]:
     if importlib.util.find_spec("atheris") is None:
         yield Row("fuzz: atheris", "not measured: not installed (pip install atheris)")
         return
-    for name in names:
-        command = [sys.executable, "-m", "benchmarks.fuzz", name, f"-runs={_ATHERIS_RUNS}", "-max_len=4096", "-rss_limit_mb=512"]
-        done = subprocess.run(command, check=False, capture_output=True, text=True)
+    for target in targets:
+        with tempfile.TemporaryDirectory(prefix="fuzz-corpus-") as corpus:
+            for number, seed in enumerate(target.seeds):
+                flat = b"".join(len(frame).to_bytes(2, "little") + frame for frame in seed)
+                (Path(corpus) / str(number)).write_bytes(flat)
+            options = [f"-runs={_ATHERIS_RUNS}", "-max_len=4096", "-rss_limit_mb=512", f"-artifact_prefix={corpus}/", corpus]
+            command = [sys.executable, "-m", "benchmarks.fuzz", target.name, *options]
+            done = subprocess.run(command, check=False, capture_output=True, text=True)
         if done.returncode:
             print(done.stderr[-4000:], file=sys.stderr)
-        covered = [
-            word for line in done.stderr.splitlines() if " cov: " in line for word in line.partition(" cov: ")[2].split()[:1]
-        ]
-        figure = f"{_ATHERIS_RUNS:,} runs, {covered[-1] if covered else '?'} branches reached"
-        yield Row(f"fuzz: atheris, {name}", figure, "no crash", met=done.returncode == 0)
+        covered = re.findall(r" cov: (\d+)", done.stderr)
+        figure = f"{_ATHERIS_RUNS:,} runs, {covered[-1] if covered else 'no'} branches reached"
+        yield Row(f"fuzz: atheris, {target.name}", figure, "no crash", met=done.returncode == 0)
 
 
 def split(data: bytes) -> list[bytes]:
@@ -168,12 +172,8 @@ def _atheris(name: str, arguments: list[str]) -> None:
     def take(data: bytes) -> None:
         target.take(split(data))
 
-    with tempfile.TemporaryDirectory(prefix="fuzz-corpus-") as corpus:
-        for number, seed in enumerate(target.seeds):
-            flat = b"".join(len(frame).to_bytes(2, "little") + frame for frame in seed)
-            (Path(corpus) / str(number)).write_bytes(flat)
-        atheris.Setup([sys.argv[0], *arguments, corpus], take)
-        atheris.Fuzz()
+    atheris.Setup([sys.argv[0], *arguments], take)
+    atheris.Fuzz()
 
 
 if __name__ == "__main__":
