@@ -95,10 +95,10 @@ def _attack(entry: dict[str, Any]) -> LayerAttack:
 
 def weakened(backend: str, without: Collection[str]) -> Sandbox:
     """Return a backend without these layers."""
-    guest = [name for name in without if name not in _OFF]
+    guest = [name for name in without if name not in OFF]
     if backend == "local":
         return LocalSandbox(without=guest)
-    return _WeakenedDocker(guest, [name for name in without if name in _OFF])
+    return _WeakenedDocker(guest, [name for name in without if name in OFF])
 
 
 class _WeakenedDocker(DockerSandbox):
@@ -113,7 +113,7 @@ class _WeakenedDocker(DockerSandbox):
         for flag in self._flags:
             if flag == "own user":
                 plan = plan._replace(user="0:0")
-            _OFF[flag](plan.host)
+            OFF[flag](plan.host)
         return plan
 
 
@@ -125,7 +125,7 @@ def _without_limit(name: str) -> Callable[[dict[str, Any]], None]:
     return lambda host: host.update(Ulimits=[limit for limit in host["Ulimits"] if limit["Name"] != name])
 
 
-_OFF: dict[str, Callable[[dict[str, Any]], None]] = {
+OFF: dict[str, Callable[[dict[str, Any]], None]] = {
     "no network": _set(NetworkMode="host"),
     "seccomp profile": _set(SecurityOpt=["no-new-privileges", "seccomp=unconfined"]),
     "own user": _set(),

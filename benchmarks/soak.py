@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 REPLAYS = 50_000
 _WORKERS = 2
 _IN_A_FRESH_ONE = 250  # replays in each container that comes and goes
-_WARM = 1_000  # replays before the first figures
+WARM = 1_000  # replays before the first figures
 _LIMITS = GuestLimits(
     load_cpu_s=0.5, decision_cpu_s=0.04, replay_cpu_s=0.2, wall_factor=25.0, memory_bytes=48 * 2**20, output_bytes=20_000
 )
@@ -87,7 +87,7 @@ class _Soaked:
     after: dict[str, int]
 
 
-def rows(replays: int = REPLAYS) -> Iterator[Row]:
+def rows(replays: int = REPLAYS, warm: int = WARM) -> Iterator[Row]:
     """Yield what ran and how it ended, then each figure at first and at last."""
     trouble = engine_trouble()
     if trouble is not None:
@@ -96,7 +96,7 @@ def rows(replays: int = REPLAYS) -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         tempfile.tempdir = folder  # of our own, so that nothing but ours is counted
         try:
-            soaked = _soak(replays)
+            soaked = _soak(replays, warm)
         finally:
             tempfile.tempdir = None
     outcomes, first, last = soaked.outcomes, soaked.first, soaked.last
@@ -116,12 +116,12 @@ def rows(replays: int = REPLAYS) -> Iterator[Row]:
         yield Row(f"soak: {name}", f"{one} before, {other} after; {at_work}", "as before", met=other <= one)
 
 
-def _soak(replays: int) -> _Soaked:
+def _soak(replays: int, warm: int) -> _Soaked:
     sandbox = DockerSandbox()
     before = _things()
     kept = [sandbox.open(_SOURCE, _LIMITS) for _ in range(_WORKERS)]
     try:
-        _run(sandbox, kept, _WARM)
+        _run(sandbox, kept, warm)
         first, began = _figures(kept), time.monotonic()
         outcomes = _run(sandbox, kept, replays)
         wall_s = time.monotonic() - began

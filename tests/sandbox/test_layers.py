@@ -5,11 +5,13 @@ What gets through cleans up after itself, or ends with its process or container.
 
 from __future__ import annotations
 
+import copy
 from typing import TYPE_CHECKING
 
 import pytest
 
-from benchmarks.layers import PAGE, Layer, LayerAttack, layers, written
+from benchmarks.layers import OFF, PAGE, Layer, LayerAttack, layers, written
+from sandbox.docker import DockerSandbox, _Kind
 from sandbox.local import LocalSandbox
 
 if TYPE_CHECKING:
@@ -53,6 +55,23 @@ def test_every_layer_of_the_child_is_attacked() -> None:
     """None can be switched off without a test that shows what it does."""
     assert {layer.name for layer in LAYERS if layer.of == "child"} == {"namespaces", "dumpable", "rlimits", "landlock", "seccomp"}
     assert all(layer.attacks for layer in LAYERS)
+
+
+@pytest.mark.docker
+def test_every_flag_of_the_container_is_attacked(engine: None) -> None:
+    """None of the engine's settings is without a test, but for those that show nothing to a policy."""
+    sandbox = DockerSandbox()
+    host = sandbox._plan(sandbox._engine(), _Kind(2**20, 0)).host
+    sandbox.close()
+    changed = set()
+    for name, switch_off in OFF.items():
+        weaker = copy.deepcopy(host)
+        switch_off(weaker)
+        assert weaker != host or name == "own user", name
+        changed |= {key for key in host if weaker.get(key) != host[key]}
+
+    assert set(host) - changed == {"LogConfig", "CpusetCpus"}
+    assert set(OFF) == {layer.name for layer in LAYERS if layer.of == "container"}
 
 
 def test_the_page_shows_the_layers_and_attacks_as_they_are() -> None:
