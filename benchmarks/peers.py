@@ -28,6 +28,8 @@ from sandbox.docker import DockerSandbox
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from sandbox.base import Sandbox
+
 NOBODY = 65_534
 MEMORY_BYTES = 4 * 2**30
 TIMEOUT_S = 600
@@ -70,7 +72,9 @@ def rows(trees: Sequence[Tree], per_cpu_s: float) -> Iterator[Row]:
         contained = f", contained {_contained(peer, python)}" if peer.sandboxed else ""
         (sandboxed if peer.sandboxed else unprotected).append(rate)
         yield Row(name, f"{rate:.2f} per CPU s{contained}")
-    held = _held_by_us()
+    sandbox = DockerSandbox()
+    held = len(KINDS) - len(got_through(sandbox))
+    sandbox.close()
     every = held == len(KINDS)
     yield Row("ours: hardened container", f"{per_cpu_s:.0f} per CPU s, contained {held} of {len(KINDS)}", "all", met=every)
     if unprotected:
@@ -153,19 +157,21 @@ def _got_through(kind: str, words: str) -> bool:
     return SAID in words or ("answered" in words and kind in {"leaves by os._exit", "never ends"})
 
 
-def _held_by_us() -> int:
+def got_through(sandbox: Sandbox) -> list[str]:
+    """Return the kinds that get through in a sandbox of ours. Their files are there for whoever can reach them."""
     tree = Tree("hidden", tuple(Attempt(f"n{i}", None, 1.0, "ok", {}, HIDDEN, {}) for i in range(4)), root=Root(score=0.0))
-    sandbox, held = DockerSandbox(), 0
+    through = []
     with tempfile.TemporaryDirectory(prefix="ours-") as name:
         folder = Path(name)
+        folder.chmod(0o755)
         (folder / "secret").write_text(SAID)
+        (folder / "scratch").mkdir()
+        (folder / "scratch").chmod(0o777)
         for kind in KINDS:
             body = _body(kind, folder).replace("\n", "\n    ")
-            source = f"{PRELUDE}\n{CLASS}        {body}\n"
-            job = Job(source, Settings(limits=LIMITS), Effort(repeats=0, workers=1, stop_at_fault=False))
-            results = evaluate(job, [tree] * REPLAYS, sandbox)
-            faults = [result.trajectory.fault for result in results]
+            job = Job(f"{PRELUDE}\n{CLASS}        {body}\n", Settings(limits=LIMITS), Effort(repeats=0))
+            faults = [result.trajectory.fault for result in evaluate(job, [tree] * REPLAYS, sandbox)]
             words = " / ".join("answered" if fault is None else fault.message for fault in faults)
-            held += not _got_through(kind, words)
-    sandbox.close()
-    return held
+            if _got_through(kind, words):
+                through.append(kind)
+    return through
