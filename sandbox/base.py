@@ -24,8 +24,8 @@ class SandboxError(Exception):
 class GuestLimits:
     """What one replay's process may use. CPU seconds are the limit; wall seconds are `wall_factor` times as much.
 
-    A machine that is busy with other work stretches wall time, not CPU time, so that load does not turn a good policy into
-    a fault. `memory_bytes` is the address space a policy may add to the runner's own.
+    A machine that is busy with other work stretches wall time, not CPU time, and time spent waiting for a core does not count, so
+    that load does not turn a good policy into a fault. `memory_bytes` is the address space a policy may add to the runner's own.
     """
 
     load_cpu_s: float = 2.0

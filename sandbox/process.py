@@ -1,7 +1,8 @@
 """The host's end of one guest process: send, wait under deadlines, decode strictly, and say how it ended.
 
 Nothing that comes out of the process is unmarshalled, and nothing it sends is believed beyond its form. Deadlines are CPU
-time, read from the process's own clock without its help, with wall time as the backstop.
+time, read from the process's own clock without its help, with wall time as the backstop; the time that a process was ready to
+run and had no core, on a busy machine, does not count.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import socket
 import struct
 import time
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
 from sandbox.api import Fault, FaultKind, PolicyFault, Rule
@@ -87,6 +89,9 @@ class Process:
         self._cpu_limit_s = math.ceil(limits.load_cpu_s + limits.replay_cpu_s) + 1
         self._end: _End | None = None
         self._clock: int | None = None
+        self._schedule: Path | None = None
+        self._starved_before_s: float | None = None  # None until a question is first found to take long
+        self._starved_s = 0.0  # since then
         self._last_cpu_s = 0.0
         self._cpu_at_ready_s = math.inf
         self._waited_s = 0.0
@@ -184,6 +189,7 @@ class Process:
         pid = _CREDENTIALS.unpack(extra[0][2])[0] if extra else 0
         # The clock of another process, as the kernel numbers it; pid 0 means that it lives out of our sight: wall time then.
         self._clock = (~pid << 3) | 2 if pid else None
+        self._schedule = Path(f"/proc/{pid}/schedstat") if pid else None
 
     def _wait_for_end(self, grace_s: float = 0.0, order: bytes = wire.KILL_MARK) -> _End:
         if self._end is None:
@@ -230,6 +236,15 @@ class Process:
                 self._clock = None
         return self._last_cpu_s
 
+    def _all_starved_s(self) -> float:
+        """Return how long the process has been ready to run and waited for a core, 0.0 where the kernel does not count that."""
+        if self._schedule is not None:
+            try:
+                return int(self._schedule.read_bytes().split()[1]) / 1e9
+            except (OSError, IndexError):
+                self._schedule = None
+        return 0.0
+
     def _exchange(self, message: bytes, doing: str, limit_cpu_s: float) -> bytes:
         """Send one message and return the one frame that answers it."""
         if self._poll.poll(0) and self._receive(None, self._frame_bytes):
@@ -245,7 +260,8 @@ class Process:
             for start in range(0, len(message), wire.CHUNK_BYTES):
                 self._send(message[start : start + wire.CHUNK_BYTES], deadline)
         frame = self._receive(deadline, self._frame_bytes)
-        self._waited_s += time.monotonic() - deadline.asked_at
+        self._waited_s += time.monotonic() - deadline.asked_at - self._starved_s
+        self._starved_before_s, self._starved_s = None, 0.0
         if frame[:1] == wire.FAULT_MARK:
             self._take_fault(frame)
         return frame
@@ -278,7 +294,11 @@ class Process:
             return frame
 
     def _check(self, deadline: _Deadline) -> None:
-        cpu_s, wall_s = self._cpu_s(), time.monotonic() - deadline.asked_at
+        cpu_s, starved_s = self._cpu_s(), self._all_starved_s()
+        if self._starved_before_s is None:
+            self._starved_before_s = starved_s
+        self._starved_s = max(self._starved_s, starved_s - self._starved_before_s)
+        wall_s = time.monotonic() - deadline.asked_at - self._starved_s
         used_s, limits = cpu_s - deadline.cpu_before_s, self._limits
         limit_wall_s = deadline.limit_cpu_s * limits.wall_factor
         figures = {"used_cpu_s": used_s, "limit_cpu_s": deadline.limit_cpu_s, "used_wall_s": wall_s, "limit_wall_s": limit_wall_s}
