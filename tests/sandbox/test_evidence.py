@@ -207,6 +207,34 @@ def test_what_a_policy_forges_of_its_evidence_is_text_and_a_count(sandbox: Sandb
             assert set(forging.output) == {"\N{REPLACEMENT CHARACTER}"}
 
 
+WATCHED_ALREADY = """
+import struct, sys
+from sandbox.api import PolicyFault
+from sandbox.base import GuestLimits
+from sandbox.guest import kernel
+from sandbox.local import LocalSandbox
+from benchmarks.hostile import context
+
+kernel.forbid_new_privileges()
+assert kernel.watch(struct.pack("<HBBI", 0x06, 0, 0, 0x7FFF0000)) is not None
+with LocalSandbox().open(sys.stdin.read(), GuestLimits()) as session:
+    try:
+        session.start(context())
+    except PolicyFault as broken:
+        print(broken)
+"""
+
+
+def test_where_the_kernel_cannot_tell_the_call_it_kills_all_the_same() -> None:
+    """It has one listener for each line of processes: inside of somebody else's, the runner gets none."""
+    source = FRAME.format(init=f"ctypes.CDLL(None).syscall({PTRACE}, 0)", decide="return []")
+    told = subprocess.run(
+        [sys.executable, "-c", WATCHED_ALREADY], input=source, capture_output=True, text=True, check=True, timeout=60
+    )
+
+    assert told.stdout == "killed-by-seccomp: the policy made a system call of unknown name that no policy needs\n"
+
+
 @pytest.fixture
 def hogs() -> Iterator[int]:
     """Keep every core busy with three loops, and return how many there are."""
