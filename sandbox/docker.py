@@ -1,46 +1,35 @@
-"""The Docker backend: one hardened container for each candidate, with the runner as its process 1.
-
-The container reaches the host through one Unix socket alone. The host accepts one connection on it, from the process that
-the engine names as the container's first, and takes the socket away before any text of a policy is sent.
-"""
+"""The Docker backend: one hardened container for each candidate, with the runner as its process 1."""
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
-import socket
-import struct
-import tempfile
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sandbox.base import Isolation, SandboxError
-from sandbox.engine import connect, translated
-from sandbox.handshake import Greeting, greet
+from sandbox.base import GuestLimits, Isolation
+from sandbox.container import Container, Keeper, NoSocketError, Plan
+from sandbox.engine import Remover, connect, is_remote, remove, translated
 from sandbox.image import image_tag
-from sandbox.owner import Owner
+from sandbox.owner import OWNER_LABEL, Owner, remove_dead_folders
 from sandbox.pool import Pool
 from sandbox.session import RunnerSession
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
     from docker import DockerClient
 
-    from sandbox.base import GuestLimits
+    from sandbox.handshake import Greeting
 
-OWNER_LABEL = "dream-harness.owner"
-IMAGE_LABEL = "dream-harness.image"
-_USER = "65529:65529"  # a uid within the range that distributions leave unused
-_SOCKET_FOLDER = "/channel"
 _SECCOMP_PROFILE = Path(__file__).with_name("container-seccomp.json")
+_USER = "65529:65529"  # a uid within the range that distributions leave unused
 _RUNNER_MEMORY_BYTES = 64 * 2**20  # the runner and what every child shares with it
 _IDLE_BYTES = 26 * 2**20  # what a container that waits holds: its runner and the engine's shim
+_PATIENCE_S = 30  # with an engine, for any one thing
 _PROCESSES = 32  # the engine's own start-up in the container needs some for a moment
-_START_S = 30.0
-_CREDENTIALS = struct.Struct("3i")
 
 
 class DockerSandbox:
@@ -50,36 +39,50 @@ class DockerSandbox:
     `warm` bounds how many containers are kept ready for candidates to come; 0 keeps none. `without` switches layers of the
     guest off, for tests alone. A thread that is pinned to one core and opens a session gets its container on the same core: a
     decision then costs half as much as across cores.
+
+    `relay` says whether runners are spoken with through the engine in place of a shared socket; None finds out: so they are where
+    the engine is not reached by a local socket, and where its containers cannot connect to a socket of ours.
     """
 
     name = "docker"
 
     def __init__(
-        self, *, runtime: str | None = None, image: str | None = None, warm: int = 2, without: Collection[str] = ()
+        self,
+        *,
+        runtime: str | None = None,
+        image: str | None = None,
+        warm: int = 2,
+        relay: bool | None = None,
+        without: Collection[str] = (),
     ) -> None:
         self._runtime = runtime
         self._image = image or image_tag()
         self._without = without
         self._lock = threading.Lock()
-        self._client: DockerClient | None = None
-        self._containers: set[_Container] = set()
+        self._relay = relay
+        self._keeper: Keeper | None = None
         self._greeting: Greeting | None = None
-        self._pool: Pool[_Kind, _Container] = Pool(self._launch, min(warm, _affordable()))
+        self._pool: Pool[_Kind, Container] = Pool(self._launch, min(warm, _affordable()))
 
     def open(self, source: str, limits: GuestLimits) -> RunnerSession:
         """Return a session for one candidate's source in a container of its own."""
-        return RunnerSession(lambda: self._pool.take(_Kind(limits.memory_bytes, _own_core())), source, limits)
+
+        def launch() -> Container:
+            # The cores of another machine are not ours to choose.
+            core = None if is_remote(self._engine().client) else _own_core()
+            return self._pool.take(_Kind(limits.memory_bytes, core))
+
+        return RunnerSession(launch, source, limits)
 
     def describe(self) -> Isolation:
         """Return what this backend isolates here and now."""
-        from sandbox.base import GuestLimits  # noqa: PLC0415
-
         if self._greeting is None:
             self._launch(_Kind(GuestLimits().memory_bytes, None)).remove()
         greeting = self._greeting
         assert greeting is not None  # noqa: S101 - launching sets it
         with translated("inspect the sandbox image"):
-            image = str(self._engine().images.get(self._image).id)
+            image = str(self._engine().client.images.get(self._image).id)
+        clocks = "CPU time as the container's own runner reports it, since the engine is not of this machine"
         landlock = f"; files again by Landlock (ABI {greeting.landlock_abi})" if greeting.landlock_abi else ""
         return Isolation(
             backend=self.name,
@@ -92,6 +95,7 @@ class DockerSandbox:
                 "processes, users of the machine, System V and POSIX IPC, by namespaces and system limits",
                 f"system calls by two allow lists, the container's and a far smaller one of each replay{landlock}",
                 "memory without swap, one CPU, process count, descriptors, output and time",
+                *([clocks] if self._relay else []),
             ),
             leaves_open=(
                 "the kernel is shared: a bug in one of some forty allowed calls is a way out; runtime `runsc` (gVisor) closes it",
@@ -101,34 +105,43 @@ class DockerSandbox:
         )
 
     def close(self) -> None:
-        """Remove every container that is still there. May be called again."""
+        """Remove every container that is still there, as far as the engine answers. May be called again."""
         self._pool.close()
-        for container in list(self._containers):
-            container.remove()
         atexit.unregister(self.close)
-        if self._client is not None:
-            self._client.close()
-            self._client = None
+        keeper, self._keeper = self._keeper, None
+        if keeper is not None:
+            for container in list(keeper.living):
+                container.remove()
+            keeper.remover.close()
+            keeper.client.close()
 
-    def _engine(self) -> DockerClient:
+    def _engine(self) -> Keeper:
         with self._lock:
-            if self._client is None:
-                client = connect()
+            if self._keeper is None:
+                client = connect(_PATIENCE_S)
                 remove_leftovers(client)
                 atexit.register(self.close)
-                self._client = client
-            return self._client
+                self._keeper = Keeper(client, Remover(), set(), self._pool.leave)
+                if self._relay is None and is_remote(client):
+                    self._relay = True
+            return self._keeper
 
-    def _launch(self, kind: _Kind) -> _Container:
-        client = self._engine()
-        container = _Container(client, self._plan(client, kind), self._containers, self._pool.leave)
+    def _launch(self, kind: _Kind) -> Container:
+        keeper = self._engine()
+        try:
+            container = Container(keeper, self._plan(keeper.client, kind), relayed=bool(self._relay))
+        except NoSocketError:
+            if self._relay is False:
+                raise
+            self._relay = True
+            container = Container(keeper, self._plan(keeper.client, kind), relayed=True)
         self._greeting = container.greeting
         return container
 
-    def _plan(self, client: DockerClient, kind: _Kind) -> _Plan:
+    def _plan(self, client: DockerClient, kind: _Kind) -> Plan:
         """Return what a container is made from; tests of its locks override this, one flag at a time."""
         command = ["--without", ",".join(self._without)] if self._without else []
-        return _Plan(self._image, command, _USER, _host_config(client, kind, self._runtime))
+        return Plan(self._image, command, _USER, _host_config(client, kind, self._runtime, relayed=bool(self._relay)))
 
 
 def sweep() -> int:
@@ -145,8 +158,9 @@ def sweep() -> int:
 
 
 def remove_leftovers(client: DockerClient) -> int:
-    """Do what `sweep` says with this client."""
+    """Do what `sweep` says with this client, and remove what dead harnesses left in the folder for temporary files."""
     removed = 0
+    remove_dead_folders()
     with translated("sweep leftover containers"):
         for found in client.api.containers(all=True, filters={"label": OWNER_LABEL}):
             try:
@@ -154,7 +168,7 @@ def remove_leftovers(client: DockerClient) -> int:
             except ValueError:
                 continue  # of another version; it knows its own
             if dead:
-                _remove(client, found["Id"])
+                remove(client, found["Id"])
                 removed += 1
     return removed
 
@@ -171,17 +185,16 @@ def _affordable() -> int:
     return free // 10 // _IDLE_BYTES
 
 
-def _host_config(client: DockerClient, kind: _Kind, runtime: str | None) -> dict[str, Any]:
+def _host_config(client: DockerClient, kind: _Kind, runtime: str | None, *, relayed: bool) -> dict[str, Any]:
     from docker.types import LogConfig, Ulimit  # noqa: PLC0415 - see sandbox.engine
 
     memory_bytes = kind.memory_bytes + _RUNNER_MEMORY_BYTES
-    profile = _SECCOMP_PROFILE.read_text(encoding="ascii")
     config: dict[str, Any] = client.api.create_host_config(
         network_mode="none",
         ipc_mode="none",
         read_only=True,
         cap_drop=["ALL"],
-        security_opt=["no-new-privileges", f"seccomp={profile}"],
+        security_opt=["no-new-privileges", f"seccomp={_profile(relayed=relayed)}"],
         mem_limit=memory_bytes,
         memswap_limit=memory_bytes,
         nano_cpus=10**9,
@@ -197,16 +210,13 @@ def _host_config(client: DockerClient, kind: _Kind, runtime: str | None) -> dict
     return config
 
 
-def _remove(client: DockerClient, container: str) -> None:
-    from docker.errors import APIError, NotFound  # noqa: PLC0415 - see sandbox.engine
-
-    try:
-        client.api.remove_container(container, force=True, v=True)
-    except NotFound:
-        pass
-    except APIError as error:
-        if "already in progress" not in str(error):
-            raise
+def _profile(*, relayed: bool) -> str:
+    profile = json.loads(_SECCOMP_PROFILE.read_text(encoding="ascii"))
+    if relayed:  # then the runner connects to nothing, and makes the pair of sockets itself that the host would have passed it
+        for rule in profile["syscalls"]:
+            if rule["names"] == ["socket"]:
+                rule["names"] = ["socketpair"]
+    return json.dumps(profile)
 
 
 class _Kind(NamedTuple):
@@ -214,108 +224,3 @@ class _Kind(NamedTuple):
 
     memory_bytes: int
     core: int | None
-
-
-class _Plan(NamedTuple):
-    """What a container is made from."""
-
-    image: str
-    command: list[str]
-    user: str
-    host: dict[str, Any]
-
-
-class _Container:
-    """A container with its runner, from creation to removal."""
-
-    def __init__(self, client: DockerClient, plan: _Plan, living: set[_Container], leave: Callable[[_Container], None]) -> None:
-        self._client = client
-        self._living = living
-        self._leave = leave
-        self._id = ""
-        self.pid = 0
-        self.control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        living.add(self)
-        try:
-            with tempfile.TemporaryDirectory(prefix="dream-harness-") as folder, translated("start a sandbox container"):
-                self._start(Path(folder), plan)
-            # The folder and its socket are gone, nobody else can connect: only now is anything said.
-            self.greeting = greet(self.control)
-        except BaseException:
-            self.remove()
-            raise
-
-    def _start(self, folder: Path, plan: _Plan) -> None:
-        folder.chmod(0o755)  # the container's user must find the socket; its name is unknown to others
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
-            _bind(listener, folder)
-            listener.listen(1)
-            listener.settimeout(0.1)
-            created = self._client.api.create_container(
-                plan.image,
-                ["--socket", f"{_SOCKET_FOLDER}/s", *plan.command],
-                user=plan.user,
-                working_dir="/",
-                network_disabled=plan.host["NetworkMode"] == "none",
-                labels={OWNER_LABEL: str(Owner.this_process()), IMAGE_LABEL: plan.image},
-                host_config={**plan.host, "Binds": [f"{folder}:{_SOCKET_FOLDER}:ro"]},
-            )
-            self._id = created["Id"]
-            self._client.api.start(self._id)
-            connection = self._accept(listener)
-        self.control.close()
-        self.control = connection
-        peer = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))[0]
-        first = self._state()["Pid"]
-        self.pid = first
-        if peer != first:
-            raise SandboxError(f"process {peer} answered in place of the sandbox's runner, which is process {first}")
-
-    def _accept(self, listener: socket.socket) -> socket.socket:
-        for _ in range(int(_START_S / 0.1)):
-            with suppress(TimeoutError):
-                return listener.accept()[0]
-            if not self._state()["Running"]:
-                raise SandboxError(
-                    f"the sandbox container ended before its runner was up {self.last_words()}; try `harness sandbox build`"
-                )
-        raise SandboxError(f"the sandbox's runner did not come up within {_START_S:.0f} s; is the engine on another machine?")
-
-    def close(self) -> None:
-        """Say nothing more to it, and have it removed in the background."""
-        self.control.close()
-        if self._id:
-            self._leave(self)
-
-    def remove(self) -> None:
-        """Remove it, and wait until it is gone. May be called again."""
-        self.control.close()
-        container, self._id = self._id, ""
-        if container:
-            with translated("remove a sandbox container"):
-                _remove(self._client, container)
-        self._living.discard(self)
-
-    def last_words(self) -> str:
-        with suppress(SandboxError):
-            state = self._state()
-            if state["OOMKilled"]:
-                return "(the kernel ended the container for want of memory)"
-            if not state["Running"]:
-                return f"(the container ended with status {state['ExitCode']})"
-        return ""
-
-    def _state(self) -> dict[str, Any]:
-        with translated("inspect a sandbox container"):
-            state: dict[str, Any] = self._client.api.inspect_container(self._id)["State"]
-            return state
-
-
-def _bind(listener: socket.socket, folder: Path) -> None:
-    # Through the folder's descriptor, since a socket's path is limited to 107 bytes and TMPDIR's length is not ours.
-    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
-    try:
-        listener.bind(f"/proc/self/fd/{descriptor}/s")
-    finally:
-        os.close(descriptor)
-    (folder / "s").chmod(0o666)

@@ -8,22 +8,22 @@ lets a hostile command race whoever reads it. When the harness is killed the eng
 from __future__ import annotations
 
 import json
-import socket
-import tempfile
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from sandbox.attach import ATTACHED, Attachment
 from sandbox.base import Isolation, SandboxError
-from sandbox.docker import IMAGE_LABEL, OWNER_LABEL, remove_leftovers
-from sandbox.engine import connect, translated
+from sandbox.docker import remove_leftovers
+from sandbox.engine import connect, remove, translated
 from sandbox.image import image_tag
 from sandbox.job import NO_INPUTS, JobCancelledError, JobFault, JobFaultKind, JobLimits
 from sandbox.jobhost import Channel, ChannelLostError, checked, converse, gathered
-from sandbox.owner import Owner
+from sandbox.owner import IMAGE_LABEL, OWNER_LABEL, Owner, owned_folder
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from types import TracebackType
 
@@ -90,9 +90,9 @@ class DockerJobs:
     def describe(self) -> Isolation:
         """Return what this backend isolates here and now."""
         if self._python is None:
-            with tempfile.TemporaryDirectory(prefix="dream-harness-") as folder:
+            with owned_folder() as folder:
                 ask = "import platform; print(platform.python_version())"
-                inner = Path(folder, "workspace")
+                inner = folder / "workspace"
                 inner.mkdir()
                 self._python = self.run(["python3", "-c", ask], inner, JobLimits()).stdout.strip()
         with translated("inspect the image of the jobs"), self._engine() as client:
@@ -203,7 +203,7 @@ class _Container:
     def __init__(self, client: DockerClient, image: str, arguments: list[str], host: HostConfig) -> None:
         self._client = client
         self._id = ""
-        self._stream: Any = None
+        self._attachment: Attachment | None = None
         try:
             with translated("start a container for a job"):
                 self._start(image, arguments, host)
@@ -214,8 +214,8 @@ class _Container:
     @property
     def connection(self) -> socket.socket:
         """Return the socket to the runner's standard input, output and error."""
-        connection: socket.socket = getattr(self._stream, "_sock", self._stream)
-        return connection
+        assert self._attachment is not None  # noqa: S101 - starting sets it
+        return self._attachment.connection
 
     def state(self) -> dict[str, Any]:
         """Return what the engine says of the container."""
@@ -236,34 +236,20 @@ class _Container:
             entrypoint=_ENTRY,
             user="0:0",
             working_dir="/",
-            stdin_open=True,
             labels={OWNER_LABEL: str(Owner.this_process()), IMAGE_LABEL: image},
             host_config=host,
         )
-        # The engine closes the runner's input when we are gone, and the runner ends.
-        config["StdinOnce"] = config["AttachStdin"] = config["OpenStdin"] = True
+        config.update(ATTACHED)
         self._id = self._client.api.create_container_from_config(config)["Id"]  # type: ignore[no-untyped-call]
-        ends = {"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
-        self._stream = self._client.api.attach_socket(self._id, params=ends)
+        self._attachment = Attachment(self._client, self._id)
         self._client.api.start(self._id)
 
     def _remove(self) -> None:
-        from docker.errors import APIError, NotFound  # noqa: PLC0415 - see sandbox.engine
-
-        if self._stream is not None:
-            with suppress(OSError):
-                self.connection.shutdown(socket.SHUT_RDWR)
-            # The stream of a local engine carries the response that it was taken from, which has to be closed in its place.
-            getattr(self._stream, "_response", self._stream).close()
+        if self._attachment is not None:
+            self._attachment.close()
         if self._id:
             with translated("remove the container of a job"):
-                try:
-                    self._client.api.remove_container(self._id, force=True, v=True)
-                except NotFound:
-                    pass
-                except APIError as error:
-                    if "already in progress" not in str(error):
-                        raise
+                remove(self._client, self._id)
 
 
 def _profile(*, with_network: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from sandbox.base import SandboxError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 _TIMEOUT_S = 60
+_REMOVAL_S = 10  # a hundred times what it takes
 
 
 def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
@@ -60,15 +61,68 @@ def engine_trouble(timeout_s: int = 2) -> str | None:
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
     """Turn what the engine's client raises into a SandboxError that says which command helps."""
-    from docker.errors import DockerException, ImageNotFound  # noqa: PLC0415 - as above
+    from docker.errors import DockerException, ImageNotFound, NotFound  # noqa: PLC0415 - as above
     from requests.exceptions import RequestException  # noqa: PLC0415 - as above
 
     try:
         yield
     except ImageNotFound as error:
         raise SandboxError(f"cannot {doing}: {error.explanation}; run `harness sandbox build`") from error
+    except NotFound as error:
+        raise SandboxError(f"cannot {doing}: somebody has removed the container; run the command again") from error
     except (DockerException, RequestException, OSError) as error:
         raise SandboxError(f"cannot {doing}: {_advice(error)}") from error
+
+
+def remove(client: DockerClient, container: str) -> None:
+    """Remove a container, by id or name, unless it is gone or going."""
+    from docker.errors import APIError, NotFound  # noqa: PLC0415 - as above
+
+    try:
+        client.api.remove_container(container, force=True, v=True)
+    except NotFound:
+        pass
+    except APIError as error:
+        if "already in progress" not in str(error):
+            raise
+
+
+class Remover:
+    """Removes containers, waiting for each; never raises, since the next start sweeps what is left.
+
+    An engine that has once not answered is not asked again: to wait for each of many containers would take minutes.
+    """
+
+    def __init__(self) -> None:
+        self._client = connect(_REMOVAL_S)
+        self._gave_up = False
+
+    def remove(self, container: str) -> None:
+        """Remove a container, by id or name."""
+        from docker.errors import APIError  # noqa: PLC0415 - as above
+        from requests.exceptions import RequestException  # noqa: PLC0415 - as above
+
+        if self._gave_up:
+            return
+        try:
+            with suppress(APIError):  # an answer, if none that helps
+                remove(self._client, container)
+        except (RequestException, OSError):
+            self._gave_up = True
+
+    def close(self) -> None:
+        """Let go of the engine."""
+        self._client.close()
+
+
+def is_remote(client: DockerClient) -> bool:
+    """Return whether the engine is reached otherwise than by a local socket: on another machine as far as we know."""
+    return not str(client.api.base_url).startswith("http+docker://localhost")
+
+
+def _where() -> str:
+    at = os.environ.get("DOCKER_HOST")
+    return f"the engine at DOCKER_HOST={at}" if at else "the engine"
 
 
 def _advice(error: Exception) -> str:
@@ -77,6 +131,8 @@ def _advice(error: Exception) -> str:
         return "this process may hold no more open files; raise `ulimit -n`, or run fewer --workers"
     if "PermissionError" in text or "Permission denied" in text:
         return "no permission on its socket; run `sudo usermod -aG docker $USER`, log in again, or use --sandbox local"
+    if "timed out" in text.lower():
+        return f"{_where()} does not answer any more; `docker info` shows whether it hangs, restart it and run the command again"
     signs = ("No such file", "Connection refused", "Connection aborted")
     if isinstance(error, FileNotFoundError) or any(sign in text for sign in signs):
         at = os.environ.get("DOCKER_HOST")

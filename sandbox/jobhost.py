@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 import os
 import select
-import ssl
-import struct
 import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
+from sandbox.attach import LATER, Streams
 from sandbox.base import SandboxError
 from sandbox.guest import archive, jobwire
 from sandbox.job import JobCancelledError, JobFault, JobFaultKind, JobLimits, JobResult, JobUsage, TimeLimit
@@ -32,10 +31,6 @@ if TYPE_CHECKING:
 _SLICE_MS = 20  # between two looks at whether the job is still wanted
 _PATIENCE_S = 60.0  # with a runner that neither takes nor gives a byte, beyond the job's own time
 _BUFFER_BYTES = 256 * 1024
-_STREAM_HEADER = struct.Struct(">BxxxI")  # of the engine: which stream, bytes that follow
-_STDOUT, _STDERR = 1, 2
-_LAST_WORDS_BYTES = 2_000
-_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class ChannelLostError(Exception):
@@ -59,18 +54,17 @@ class Channel:
     def __init__(self, connection: socket.socket, wanted: Callable[[], bool], *, multiplexed: bool) -> None:
         self._connection = connection
         self._wanted = wanted
-        self._multiplexed = multiplexed
-        self._raw = bytearray()
-        self._ready = bytearray()
+        self._streams = Streams()
+        self._ready = self._streams.said
+        self._take = self._streams.take if multiplexed else self._ready.extend
         self._outgoing = bytearray()
-        self._said = b""
         self.patience_s = _PATIENCE_S
         connection.setblocking(False)
 
     @property
     def last_words(self) -> str:
         """Return the end of what the runner wrote to its standard error."""
-        return printable(self._said)
+        return self._streams.last_words
 
     def add(self, data: bytes) -> None:
         """Send this, now or with what comes after it."""
@@ -86,7 +80,7 @@ class Channel:
             self._check()
             try:
                 left = left[self._connection.send(left) :]
-            except _LATER:
+            except LATER:
                 self._wait(select.POLLOUT)
             except OSError:  # it is gone; what it said last is still to be read
                 return
@@ -97,14 +91,14 @@ class Channel:
             self._check()
             try:
                 chunk = self._connection.recv(_BUFFER_BYTES)
-            except _LATER:
+            except LATER:
                 self._wait(select.POLLIN)
                 continue
             except OSError as error:
                 raise ChannelLostError(str(error)) from error
             if not chunk:
                 raise ChannelLostError("the channel was closed")
-            self._sort(chunk)
+            self._take(chunk)
         data = bytes(memoryview(self._ready)[:size])
         del self._ready[:size]
         return data
@@ -121,23 +115,6 @@ class Channel:
     def _check(self) -> None:
         if not self._wanted():
             raise JobCancelledError("the job was cancelled")
-
-    def _sort(self, chunk: bytes) -> None:
-        if not self._multiplexed:
-            self._ready += chunk
-            return
-        self._raw += chunk
-        while len(self._raw) >= _STREAM_HEADER.size:
-            stream, size = _STREAM_HEADER.unpack_from(self._raw)
-            end = _STREAM_HEADER.size + size
-            if len(self._raw) < end:
-                return
-            payload = self._raw[_STREAM_HEADER.size : end]
-            del self._raw[:end]
-            if stream == _STDOUT:
-                self._ready += payload
-            else:
-                self._said = (self._said + payload)[-_LAST_WORDS_BYTES:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING
 from sandbox.base import Isolation, SandboxError
 from sandbox.guest import calls
 from sandbox.handshake import Greeting, greet
+from sandbox.process import Loss
 from sandbox.session import RunnerSession
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from sandbox.base import GuestLimits
 
@@ -88,6 +89,8 @@ class LocalSandbox:
 
 
 class _LocalRunner:
+    clock: Callable[[], float] | None = None
+
     def __init__(self, without: Collection[str]) -> None:
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-s", "-S", "-P", "-B", str(_ENTRY), "--descriptor", str(theirs.fileno())]
@@ -124,6 +127,6 @@ class _LocalRunner:
             self._process.kill()
         self._process.wait()
 
-    def last_words(self) -> str:
+    def loss(self) -> Loss:
         status = self._process.poll()
-        return "" if status is None else f"(the runner ended with status {status})"
+        return Loss("" if status is None else f"(the runner ended with status {status})")

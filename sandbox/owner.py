@@ -1,12 +1,21 @@
-"""Who a container belongs to: a label that tells a living harness from a dead one."""
+"""Who a container or a temporary folder belongs to: a label, or a name, that tells a living harness from a dead one."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+OWNER_LABEL = "dream-harness.owner"
+IMAGE_LABEL = "dream-harness.image"
+_FOLDER = "dream-harness-"
 _FIELDS_AFTER_NAME = 19  # in /proc/PID/stat, from the state that follows the name to the start time
 
 
@@ -36,6 +45,24 @@ class Owner:
     def is_dead(self) -> bool:
         """Return whether the owner is certainly gone: a process of another machine or namespace may well be alive."""
         return self.boot == _boot() and self.namespace == _namespace() and _start_time(self.pid) != self.started
+
+
+@contextmanager
+def owned_folder() -> Iterator[Path]:
+    """Lend a temporary folder that tells its owner by its name."""
+    name = str(Owner.this_process()).replace("/", "_")
+    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{name}_") as folder:
+        yield Path(folder)
+
+
+def remove_dead_folders() -> None:
+    """Remove the temporary folders of dead harnesses of this user."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*_*"):
+        # What is no owner's name is of another kind; what is gone by now, another harness has swept.
+        with suppress(ValueError, OSError):
+            owner = Owner.parse(folder.name.removeprefix(_FOLDER).rpartition("_")[0].replace("_", "/"))
+            if owner.is_dead() and folder.lstat().st_uid == os.getuid():
+                shutil.rmtree(folder)
 
 
 def _boot() -> str:

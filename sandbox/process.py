@@ -15,6 +15,7 @@ import socket
 import struct
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Protocol
 
@@ -23,6 +24,8 @@ from sandbox.base import SandboxError, Usage
 from sandbox.guest import calls, wire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from sandbox.base import GuestLimits
 
 PATIENCE_S = 10.0  # with our own runner, on a machine that is busy with other work
@@ -37,20 +40,29 @@ class RunnerLostError(Exception):
     """The runner is silent or gone. Whose doing that was is for the session to find out."""
 
 
+class Loss(NamedTuple):
+    """What is known of a runner's end, for people; `ours` when no policy can have caused it."""
+
+    words: str = ""
+    ours: bool = False
+
+
 class Runner(Protocol):
     """A started runner, as a backend hands it to a session.
 
-    `control` has been greeted and has a timeout; `pid` is its process as the host sees it.
+    `control` has been greeted and has a timeout; `pid` is its process as the host sees it, 0 where it does not. `clock` is None
+    where the host reads the CPU clocks of its processes itself, else what returns the seconds of the present one.
     """
 
     control: socket.socket
     pid: int
+    clock: Callable[[], float] | None
 
     def close(self) -> None:
         """End the runner and everything in it. May be called again."""
 
-    def last_words(self) -> str:
-        """Return what the backend knows about a runner that is gone, for people."""
+    def loss(self) -> Loss:
+        """Return what the backend knows about the end of a runner that is silent or gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +96,12 @@ class Process:
 
     def __init__(self, runner: Runner, limits: GuestLimits, longest_batch: int) -> None:
         self._control = runner.control
+        self._told_clock = runner.clock
         self._limits = limits
         self._frame_bytes = max(_FRAME_BYTES, wire.ANSWER.size + 4 * min(longest_batch + 1, wire.LONGEST_BATCH))
         self._cpu_limit_s = math.ceil(limits.load_cpu_s + limits.replay_cpu_s) + 1
         self._end: _End | None = None
-        self._clock: int | None = None
+        self._clock: Callable[[], float] | None = None
         self._schedule: Path | None = None
         self._starved_before_s: float | None = None  # None until a question is first found to take long
         self._starved_s = 0.0  # since then
@@ -188,8 +201,9 @@ class Process:
         self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
         pid = _CREDENTIALS.unpack(extra[0][2])[0] if extra else 0
         # The clock of another process, as the kernel numbers it; pid 0 means that it lives out of our sight: wall time then.
-        self._clock = (~pid << 3) | 2 if pid else None
-        self._schedule = Path(f"/proc/{pid}/schedstat") if pid else None
+        self._clock = self._told_clock or (partial(time.clock_gettime, (~pid << 3) | 2) if pid else None)
+        # What reached us through a relay was sent by a thread of our own.
+        self._schedule = Path(f"/proc/{pid}/schedstat") if pid and self._told_clock is None else None
 
     def _wait_for_end(self, grace_s: float = 0.0, order: bytes = wire.KILL_MARK) -> _End:
         if self._end is None:
@@ -231,7 +245,7 @@ class Process:
     def _cpu_s(self) -> float:
         if self._clock is not None:
             try:
-                self._last_cpu_s = time.clock_gettime(self._clock)
+                self._last_cpu_s = self._clock()
             except OSError:  # it has ended
                 self._clock = None
         return self._last_cpu_s

@@ -1,7 +1,7 @@
 """One candidate in one runner, whatever the backend: compile once, then a fresh process for every replay.
 
 A runner that is lost in the middle of a replay is replaced once and the replay repeated, question by question. Lost a second
-time under the same policy, it was the policy's doing.
+time under the same policy, it was the policy's doing, unless the backend knows better.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from sandbox.api import Fault, FaultKind, PolicyFault
 from sandbox.base import SandboxError
 from sandbox.guest import wire
-from sandbox.process import Process, Runner, RunnerLostError, printable
+from sandbox.process import Loss, Process, Runner, RunnerLostError, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -89,14 +89,14 @@ class RunnerSession:
             raise PolicyFault(broken.fault, printable(process.output_tail)) from None
         return process
 
-    def drop_runner(self) -> str:
+    def drop_runner(self) -> Loss:
         """Give up a runner that is lost; the next replay gets another. Return what is known about its end."""
         if self._runner is None:
-            return ""
+            return Loss()
         runner, self._runner = self._runner, None
-        words = runner.last_words()
+        loss = runner.loss()
         runner.close()
-        return words
+        return loss
 
     def _running(self) -> Runner:
         if self._runner is None:
@@ -155,14 +155,14 @@ class SandboxedReplay:
         return printable(self._process.output_tail)
 
     def _begin_again(self, lost: RunnerLostError) -> Process:
-        words = self._session.drop_runner()
+        loss = self._session.drop_runner()
         try:
             return self._session.begin(self._context)
         except RunnerLostError as again:
-            self._give_up(lost, again, words)
+            self._give_up(lost, again, loss)
 
     def _ask_again(self, lost: RunnerLostError) -> list[int]:
-        words = self._session.drop_runner()
+        loss = self._session.drop_runner()
         answer: list[int] = []
         try:
             self._process = self._session.begin(self._context)
@@ -173,12 +173,15 @@ class SandboxedReplay:
                     message = f"asked the same question {number + 1} again, it answered {answer}, before {self._answers[number]}"
                     raise PolicyFault(Fault(FaultKind.NONDETERMINISTIC, message))
         except RunnerLostError as again:
-            self._give_up(lost, again, words)
+            self._give_up(lost, again, loss)
         return answer
 
-    def _give_up(self, lost: RunnerLostError, again: RunnerLostError, words: str) -> NoReturn:
-        words = self._session.drop_runner() or words
-        message = f"its runner was lost twice while this policy ran ({lost}; then {again}) {words}".strip()
+    def _give_up(self, lost: RunnerLostError, again: RunnerLostError, first: Loss) -> NoReturn:
+        second = self._session.drop_runner()
+        for loss in (second, first):
+            if loss.ours:
+                raise SandboxError(f"the sandbox was lost twice in one replay: {loss.words}") from again
+        message = f"its runner was lost twice while this policy ran ({lost}; then {again}) {second.words or first.words}".strip()
         raise PolicyFault(Fault(FaultKind.EXITED, message)) from again
 
 

@@ -19,7 +19,7 @@ import socket
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from sandbox.guest import child, kernel, wire
 from sandbox.guest.modules import LOADED_LATER, PRELOADED
@@ -36,27 +36,43 @@ def main(arguments: list[str]) -> None:
     """Prepare everything, then serve the host until it closes the control channel."""
     parser = ArgumentParser(prog="runner")
     parser.add_argument("--socket", help="path of the host's socket")
+    parser.add_argument("--attached", action="store_true", help="the host is at the end of standard input and output")
     parser.add_argument("--descriptor", type=int, help="inherited descriptor of the control channel")
     parser.add_argument("--uid", type=int, help="become this user once everything is loaded")
     parser.add_argument("--without", default="", help="tests only: of namespaces,dumpable,rlimits,landlock,seccomp")
     parser.add_argument("--warm", action="store_true", help="load everything and end: leaves compiled modules in the image")
     options = parser.parse_args(arguments)
     _preload()
+    from sandbox.guest.relay import RelayedRunner, Stream  # noqa: PLC0415 - it builds on this module
+
     if options.warm:
         return
-    if options.descriptor is not None:
+    control: socket.socket | Stream
+    if options.attached:
+        control = Stream()
+    elif options.descriptor is not None:
         # The lowest that is free, since a child closes the first few dozen alone: the harness may hold hundreds.
         control = socket.socket(fileno=os.dup(options.descriptor))
         os.close(options.descriptor)
     else:
-        control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        control.connect(options.socket)
+        control = _connected(options.socket)
     try:
-        runner = _Runner(control, _prepare(options.uid, frozenset(options.without.split(","))))
+        layers = _prepare(options.uid, frozenset(options.without.split(",")))
+        runner = RelayedRunner(control, layers) if isinstance(control, Stream) else SocketRunner(control, layers)
     except (OSError, KeyError) as error:
         control.send(wire.FAILED_MARK + f"{type(error).__name__}: {error}".encode())
         return
     runner.serve()
+
+
+def _connected(path: str) -> socket.socket:
+    control = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        control.connect(path)
+    except OSError as error:
+        sys.stderr.write(f"{path}: {error}\n")
+        sys.exit(wire.NO_SOCKET)
+    return control
 
 
 def _preload() -> None:
@@ -103,8 +119,17 @@ def _prepare(uid: int | None, without: frozenset[str]) -> child.Layers:
     return layers
 
 
-class _Runner:
-    def __init__(self, control: socket.socket, layers: child.Layers) -> None:
+class Control(Protocol):
+    """Takes what the runner says to its host."""
+
+    def send(self, frame: bytes, /) -> object:
+        """Send one frame."""
+
+
+class Runner:
+    """Obeys orders, one child at a time."""
+
+    def __init__(self, control: Control, layers: child.Layers) -> None:
         self._control = control
         self._layers = layers
         self._poll = select.poll()
@@ -114,25 +139,16 @@ class _Runner:
         self._ended = -1  # descriptor that becomes readable when the child ends
         self._replays = 0
 
-    def serve(self) -> None:
+    def announce(self) -> None:
+        """Say what this runner is, and be ready to fork."""
         abi = 0 if self._layers.landlock is None else self._layers.landlock.abi
         self._control.send(wire.UP.pack(wire.UP_MARK, sys.hexversion, abi, self._layers.namespaces))
         gc.collect()
         gc.freeze()  # the collector of a child would otherwise touch, and so copy, every page
         gc.disable()
-        self._poll.register(self._control, select.POLLIN)
-        if self._layers.watch is not None:
-            self._poll.register(self._layers.watch, select.POLLIN)
-        while True:
-            ready = {descriptor for descriptor, _ in self._poll.poll()}
-            if self._ended in ready:
-                self._reap()
-            elif self._layers.watch in ready:
-                self._end_hostile(self._layers.watch)
-            else:
-                self._obey(*socket.recv_fds(self._control, _FRAME_BYTES, 1)[:2])
 
-    def _obey(self, frame: bytes, descriptors: list[int]) -> None:
+    def obey(self, frame: bytes, descriptors: list[int]) -> None:
+        """Do what one frame of the host says; an empty one says that it is gone."""
         mark = frame[:1]
         if mark == wire.RUN_MARK:
             self._run(frame, descriptors[0])
@@ -212,3 +228,26 @@ class _Runner:
             os.kill(self._child, signal.SIGKILL)
             os.waitpid(self._child, 0)
         os._exit(0)
+
+
+class SocketRunner(Runner):
+    """A `Runner` that shares a socket with its host."""
+
+    def __init__(self, control: socket.socket, layers: child.Layers) -> None:
+        super().__init__(control, layers)
+        self._socket = control
+
+    def serve(self) -> None:
+        """Serve the host until it closes the control channel."""
+        self.announce()
+        self._poll.register(self._socket, select.POLLIN)
+        if self._layers.watch is not None:
+            self._poll.register(self._layers.watch, select.POLLIN)
+        while True:
+            ready = {descriptor for descriptor, _ in self._poll.poll()}
+            if self._ended in ready:
+                self._reap()
+            elif self._layers.watch in ready:
+                self._end_hostile(self._layers.watch)
+            else:
+                self.obey(*socket.recv_fds(self._socket, _FRAME_BYTES, 1)[:2])

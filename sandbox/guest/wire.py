@@ -30,6 +30,8 @@ NO_CALL, UNKNOWN_CALL = -1, -2
 PONG = struct.Struct("<cIIi")  # PONG_MARK, replays so far, open descriptors, nice value
 UP_MARK, ENDED_MARK, PONG_MARK, FAILED_MARK = b"U", b"E", b"P", b"F"
 
+NO_SOCKET = 69  # exit status of a runner that cannot connect to the host's socket
+
 # host -> child: marshal of (COMPILE, source) or (LOAD, code, source, params, seed, limits, frontier), then of observations
 COMPILE, LOAD = 0, 1
 
