@@ -11,6 +11,7 @@ import os
 import secrets
 import socket
 import struct
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _SOCKET_FOLDER = "/channel"
 _START_S = 30.0
+_NOTICE_S = 3.0
 _CREDENTIALS = struct.Struct("3i")
 _ENDED_FROM_OUTSIDE = (0, 137, 255)
 """Statuses that no policy can cause: told to leave, killed though nothing was short, end unseen by the engine."""
@@ -101,6 +103,11 @@ class Container:
         """Return what the engine tells about the end of the runner."""
         try:
             state = self._state()
+            patience = time.monotonic() + _NOTICE_S
+            # The engine hears of an end later than we, who see the channel close.
+            while state["Running"] and not state["Paused"] and time.monotonic() < patience:
+                time.sleep(0.05)
+                state = self._state()
         except SandboxError as error:
             return Loss(str(error), ours=True)
         if state["OOMKilled"]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 OWNER_LABEL = "dream-harness.owner"
 IMAGE_LABEL = "dream-harness.image"
 _FOLDER = "dream-harness-"
+_FIELDS = 4  # of an owner
 _FIELDS_AFTER_NAME = 19  # in /proc/PID/stat, from the state that follows the name to the start time
 
 
@@ -60,7 +61,7 @@ def remove_dead_folders() -> None:
     for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*_*"):
         # What is no owner's name is of another kind; what is gone by now, another harness has swept.
         with suppress(ValueError, OSError):
-            owner = Owner.parse(folder.name.removeprefix(_FOLDER).rpartition("_")[0].replace("_", "/"))
+            owner = Owner.parse("/".join(folder.name.removeprefix(_FOLDER).split("_")[:_FIELDS]))
             if owner.is_dead() and folder.lstat().st_uid == os.getuid():
                 shutil.rmtree(folder)
 

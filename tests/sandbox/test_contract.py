@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import threading
 import time
 from dataclasses import replace
@@ -17,6 +15,7 @@ from harness.check import ALLOWED_MODULES
 from harness.replay import Stop
 from sandbox.api import FaultKind, Frontier, Observation, PolicyFault, Rule
 from sandbox.base import SandboxError
+from sandbox.guest import wire
 
 if TYPE_CHECKING:
     from sandbox.api import Context, Fault
@@ -363,15 +362,14 @@ def test_a_runner_that_dies_twice_under_one_policy_is_the_policys_fault(sandbox:
 
 
 def kill_two_runners(session: Any) -> None:
-    """Kill the session's runner, and the one that replaces it."""
-    first = session._runner.pid
+    """Break the session's runner, and the one that replaces it."""
+    first = session._runner
     time.sleep(0.2)
-    os.kill(first, signal.SIGKILL)
-    while session._runner is None or session._runner.pid == first:
+    first.control.send(wire.RUN_MARK)
+    while session._runner in (None, first):
         time.sleep(0.01)
-    second = session._runner.pid
     time.sleep(0.2)
-    os.kill(second, signal.SIGKILL)
+    session._runner.control.send(wire.RUN_MARK)
 
 
 def test_whatever_a_process_sends_is_an_answer_or_a_fault(sandbox: Sandbox) -> None:
@@ -401,8 +399,8 @@ def test_whatever_a_process_sends_is_an_answer_or_a_fault(sandbox: Sandbox) -> N
 
 
 def kill_runner(session: Any) -> None:
-    """Kill the session's runner as the kernel would for want of memory."""
-    os.kill(session._runner.pid, signal.SIGKILL)
+    """Break the session's runner as a policy would that found a fault in it: with half an order."""
+    session._runner.control.send(wire.RUN_MARK)
     time.sleep(0.2)
 
 

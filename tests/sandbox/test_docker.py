@@ -195,9 +195,9 @@ def test_a_candidate_finds_a_container_ready_that_no_other_has_had(client: Docke
         deadline = time.monotonic() + 10
         while len(mine()) < 2 and time.monotonic() < deadline:
             time.sleep(0.05)
-        (ready,) = set(mine()) - {first._runner._id}
+        (ready,) = set(mine()) - {client.api.inspect_container(first._runner.name)["Id"]}
         with sandbox.open(GOOD, QUICK) as second:
-            assert second._runner._id == ready
+            assert client.api.inspect_container(second._runner.name)["Id"] == ready
             assert drive(second).stop is Stop.EXHAUSTED
     sandbox.close()
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-import select
-import socket
 import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from docker.errors import APIError
+from relays import TcpRelay
 from test_jobs import LIMITS, content, names, python
 
 from sandbox.base import SandboxError
@@ -253,59 +251,13 @@ def test_a_container_that_somebody_removes_is_our_error_not_the_commands(
 
 def test_an_engine_at_the_end_of_a_tcp_connection_serves_as_well(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is mounted and no socket shared: all of a job goes through the engine."""
-    engine = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
-    if not engine.startswith("unix://"):
-        pytest.skip("the engine is reached otherwise than by a local socket already")
-    with Relay(engine.removeprefix("unix://")) as relay:
-        monkeypatch.setenv("DOCKER_HOST", f"tcp://127.0.0.1:{relay.port}")
+    with TcpRelay.to_engine() as relay:
+        monkeypatch.setenv("DOCKER_HOST", relay.address)
         with DockerJobs() as jobs:
             result = jobs.run(python("open('big', 'wb').write(bytes(2**22)); print(1)"), workspace, LIMITS)
 
     assert (result.exit_code, result.stdout) == (0, "1\n")
     assert (workspace / "big").stat().st_size == 2**22
-
-
-class Relay:
-    """Passes bytes between TCP connections on loopback and a Unix socket."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._thread = threading.Thread(target=self._serve)
-        self._ends: dict[socket.socket, socket.socket] = {}
-        self._stopped = threading.Event()
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
-        for end in (self._listener, *self._ends):
-            end.close()
-
-    def _serve(self) -> None:
-        while not self._stopped.is_set():
-            for ready in select.select([self._listener, *self._ends], [], [], 0.05)[0]:
-                if ready is self._listener:
-                    near, far = self._listener.accept()[0], socket.socket(socket.AF_UNIX)
-                    far.connect(self._path)
-                    self._ends |= {near: far, far: near}
-                elif ready in self._ends:
-                    self._pass(ready)
-
-    def _pass(self, ready: socket.socket) -> None:
-        other = self._ends[ready]
-        with suppress(OSError):
-            chunk = ready.recv(65536)
-            if chunk:
-                other.sendall(chunk)
-                return
-        for end in (ready, other):
-            del self._ends[end]
-            end.close()
 
 
 def test_the_documented_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
