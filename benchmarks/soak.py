@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 from benchmarks.hostile import context, drive, outcome
 from benchmarks.table import Row
 from sandbox.base import GuestLimits
-from sandbox.docker import OWNER_LABEL, DockerSandbox
+from sandbox.docker import DockerSandbox
 from sandbox.engine import connect, engine_trouble
 from sandbox.guest import calls
-from sandbox.owner import Owner
+from sandbox.owner import OWNER_LABEL, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,10 +17,10 @@ from guests import GOOD, QUICK, context, drive
 
 from harness.replay import Stop
 from sandbox.base import SandboxError
-from sandbox.docker import OWNER_LABEL, DockerSandbox, sweep
+from sandbox.docker import DockerSandbox, sweep
 from sandbox.engine import connect, engine_trouble, translated
 from sandbox.image import ImageStatus, build, image_status, image_tag
-from sandbox.owner import Owner
+from sandbox.owner import OWNER_LABEL, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -208,15 +208,22 @@ class Engine:
 
     def __init__(self, folder: Path) -> None:
         self.socket = folder / "docker.sock"
+        self._log = folder / "log"
         places = {
             "data-root": folder / "data",
             "exec-root": folder / "exec",
             "pidfile": folder / "pid",
             "host": f"unix://{self.socket}",
         }
-        flags = [f"--{name}={place}" for name, place in places.items()]
-        with (folder / "log").open("wb") as log:
-            self.process = subprocess.Popen(["dockerd", "--iptables=false", "--bridge=none", *flags], stdout=log, stderr=log)
+        self._flags = [f"--{name}={place}" for name, place in places.items()]
+        self.start()
+
+    def start(self) -> None:
+        """Start it, anew if it was killed."""
+        with self._log.open("ab") as log:
+            self.process = subprocess.Popen(
+                ["dockerd", "--iptables=false", "--bridge=none", *self._flags], stdout=log, stderr=log
+            )
 
     def wait(self) -> DockerClient:
         """Return a client once it answers, or skip."""
@@ -229,14 +236,16 @@ class Engine:
         pytest.skip("no second engine starts here")
 
     def end(self) -> None:
-        """End it, whatever state it is in, with all that it runs."""
+        """End it with all that it runs; one that was killed starts once more, since nobody else knows what it left."""
+        if self.process.poll() is not None:
+            self.start()
         self.process.send_signal(signal.SIGCONT)
+        client = self.wait()
+        for container in client.containers.list(all=True):
+            container.remove(force=True)
+        client.close()
         self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
+        self.process.wait(60)
 
 
 @pytest.fixture
@@ -269,7 +278,6 @@ def test_an_engine_that_is_killed_in_the_middle_is_an_error_of_ours(second_engin
     session.start(context())
     second_engine.process.kill()
     second_engine.process.wait()
-    os.kill(int(subprocess.check_output(["pgrep", "-f", f"containerd --config {second_engine.socket.parent}"])), signal.SIGTERM)
     began = time.monotonic()
     with pytest.raises(SandboxError, match="none answers at DOCKER_HOST="):
         sandbox.open(GOOD, QUICK)

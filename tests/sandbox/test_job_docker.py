@@ -17,12 +17,12 @@ from relays import TcpRelay
 from test_jobs import LIMITS, content, names, python
 
 from sandbox.base import SandboxError
-from sandbox.docker import OWNER_LABEL, sweep
+from sandbox.docker import sweep
 from sandbox.dockerjob import DockerJobs
 from sandbox.engine import connect
 from sandbox.guest.jobwire import SECCOMP
 from sandbox.job import JobCancelledError
-from sandbox.owner import Owner
+from sandbox.owner import OWNER_LABEL, Owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
