@@ -61,15 +61,13 @@ def engine_trouble(timeout_s: int = 2) -> str | None:
 @contextmanager
 def translated(doing: str) -> Iterator[None]:
     """Turn what the engine's client raises into a SandboxError that says which command helps."""
-    from docker.errors import DockerException, ImageNotFound, NotFound  # noqa: PLC0415 - as above
+    from docker.errors import DockerException, ImageNotFound  # noqa: PLC0415 - as above
     from requests.exceptions import RequestException  # noqa: PLC0415 - as above
 
     try:
         yield
     except ImageNotFound as error:
         raise SandboxError(f"cannot {doing}: {error.explanation}; run `harness sandbox build`") from error
-    except NotFound as error:
-        raise SandboxError(f"cannot {doing}: somebody has removed the container; run the command again") from error
     except (DockerException, RequestException, OSError) as error:
         raise SandboxError(f"cannot {doing}: {_advice(error)}") from error
 
@@ -127,6 +125,8 @@ def _where() -> str:
 
 def _advice(error: Exception) -> str:
     text = str(error)
+    if "No such container" in text:
+        return "somebody has removed the container; run the command again"
     if "Too many open files" in text:  # before what it looks like: the SDK calls this an aborted connection
         return "this process may hold no more open files; raise `ulimit -n`, or run fewer --workers"
     if "PermissionError" in text or "Permission denied" in text:
