@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from sandbox.base import Sandbox
-    from sandbox.docker import _Kind, _Plan
+    from sandbox.container import Plan
+    from sandbox.docker import _Kind
 
 PAGE = Path(__file__).parents[1] / "docs" / "security.md"
 _HEAD = """
@@ -108,7 +109,7 @@ class _WeakenedDocker(DockerSandbox):
         super().__init__(warm=0, without=without)
         self._flags = flags
 
-    def _plan(self, client: Any, kind: _Kind) -> _Plan:
+    def _plan(self, client: Any, kind: _Kind) -> Plan:
         plan = super()._plan(client, kind)
         for flag in self._flags:
             if flag == "own user":

@@ -69,6 +69,8 @@ def translated(doing: str) -> Iterator[None]:
     except ImageNotFound as error:
         raise SandboxError(f"cannot {doing}: {error.explanation}; run `harness sandbox build`") from error
     except (DockerException, RequestException, OSError) as error:
+        if "No such container" in str(error):
+            raise SandboxError(f"cannot {doing}: somebody has removed the container; run the command again") from error
         raise SandboxError(f"cannot {doing}: {_advice(error)}") from error
 
 
@@ -125,8 +127,6 @@ def _where() -> str:
 
 def _advice(error: Exception) -> str:
     text = str(error)
-    if "No such container" in text:
-        return "somebody has removed the container; run the command again"
     if "Too many open files" in text:  # before what it looks like: the SDK calls this an aborted connection
         return "this process may hold no more open files; raise `ulimit -n`, or run fewer --workers"
     if "PermissionError" in text or "Permission denied" in text:
