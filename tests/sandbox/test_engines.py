@@ -47,9 +47,11 @@ pytestmark = [pytest.mark.docker, pytest.mark.usefixtures("engine")]
 @pytest.fixture(scope="module")
 def tcp_sandbox(engine: None) -> Iterator[DockerSandbox]:
     """Return a sandbox of an engine at the end of a TCP connection."""
-    with TcpRelay.to_engine() as relay, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("DOCKER_HOST", relay.address)
+    with TcpRelay.to_engine() as relay:
         opened = DockerSandbox()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("DOCKER_HOST", relay.address)
+            opened._engine()
         yield opened
         opened.close()
 
