@@ -61,7 +61,7 @@ def test_every_layer_of_the_child_is_attacked() -> None:
 def test_every_flag_of_the_container_is_attacked(engine: None) -> None:
     """None of the engine's settings is without a test, but for those that show nothing to a policy."""
     sandbox = DockerSandbox()
-    host = sandbox._plan(sandbox._engine(), _Kind(2**20, 0)).host
+    host = sandbox._plan(sandbox._engine().client, _Kind(2**20, 0)).host
     sandbox.close()
     changed = set()
     for name, switch_off in OFF.items():
