@@ -86,9 +86,7 @@ def _fresh_process(sandbox: DockerSandbox, plain: socket.socket) -> Iterator[Row
     shown = f"{1e3 * statistics.median(ours):.2f} ms, {1e3 * statistics.median(bare):.2f} ms"
     yield Row("a locked process from fork to end; a bare fork with the same policy", shown)
     yield _ratio("a fresh process over a bare fork, policy loaded in both", ratios, 1.3)
-    yield Row(
-        "CPU of the locked child over the bare one's, which other load does not move", f"{statistics.median(children):.2f} x"
-    )
+    yield Row("CPU of the locked child over the bare one's, which other load moves less", f"{statistics.median(children):.2f} x")
 
 
 def _first_decision(sandbox: DockerSandbox) -> Iterator[Row]:
