@@ -16,6 +16,7 @@ from harness.cli import policies, report
 from harness.cli.exits import Exit
 from harness.cli.output import counted, note, number
 from harness.cli.progress import steps
+from harness.cli.replay import isolation_document
 from harness.config import flag, without_password
 from harness.errors import InputError
 from harness.evolve import HeldOut, Progress, Split, evolve, split_trees
@@ -215,7 +216,8 @@ def _take(stage: _Stage, request: Request) -> int:
             note(f"stopped; all that was told is recorded, and {stage.command} goes on from there")
     seconds = time.monotonic() - began
     tasks = {row.digest: row.task for row in stage.store.tree_rows()}
-    done = report.Report(stage.run, stage.store.name, tasks, judged, held_out, seconds)
+    isolation = isolation_document(stage.sandbox) if request.as_json else {}
+    done = report.Report(stage.run, stage.store.name, tasks, judged, held_out, seconds, isolation)
     report.show(done, request.verbose, request.as_json)
     return 0
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from harness.score import Result
     from harness.tree import Tree
     from sandbox.api import Fault
+    from sandbox.base import Sandbox
 
 _OUTPUTS = 3
 _OUTPUT_LINES = 10
@@ -66,14 +67,14 @@ def replay(request: Request, settings: Settings) -> int:
                 for result in judged:
                     results.append(result)
                     progress.step()
+            isolation = isolation_document(sandbox) if request.as_json and sandbox is not None else None
     except KeyboardInterrupt:
         note(f"interrupted after {len(results)} of {len(files)} trees; nothing was recorded, run the same command again")
         return Exit.INTERRUPTED
-    isolation = "none" if sandbox is None else sandbox.name
-    evaluation = Evaluation(named.candidate.digest, isolation, judged_by, tuple(results))
+    evaluation = Evaluation(named.candidate.digest, "none" if sandbox is None else sandbox.name, judged_by, tuple(results))
     if request.as_json:
         document = _document(request, named, files, evaluation)
-        say_json(document | {"settings": settings_document(settings) | {"params": params}})
+        say_json(document | {"isolation": isolation, "settings": settings_document(settings) | {"params": params}})
     else:
         _print(request, named, files, evaluation)
     return Exit.NO if evaluation.fault else Exit.DONE
@@ -96,6 +97,12 @@ def settings_document(settings: Settings) -> dict[str, Any]:
     names = ("beta1", "beta2", "normalize", "max_batch", "max_rounds", "max_attempts", "frontier", "seed", "repeats")
     limits = ("load_cpu_s", "decision_cpu_s", "replay_cpu_s", "wall_factor", "memory_mib", "output_kib")
     return {name: getattr(settings, name) for name in names + limits}
+
+
+def isolation_document(sandbox: Sandbox) -> dict[str, Any]:
+    """Return what fixes a result beside settings and trees: the backend with its Python, image and runtime, as JSON."""
+    isolation = sandbox.describe()
+    return {name: getattr(isolation, name) for name in ("backend", "python", "image", "runtime")}
 
 
 def fault_document(fault: Fault | None) -> dict[str, Any] | None:

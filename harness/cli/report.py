@@ -32,6 +32,8 @@ class Report:
     judged: Sequence[Progress]
     held_out: Sequence[HeldOut]
     seconds: float
+    isolation: Mapping[str, Any]
+    """What the results were made in; empty where nobody asks."""
 
     @property
     def incumbent(self) -> Judged:
@@ -170,6 +172,7 @@ def _document(report: Report, pairs: Sequence[_Pair]) -> dict[str, Any]:
         "run": run.number,
         "store": report.store,
         "sandbox": plan.sandbox,
+        "isolation": report.isolation,
         "seed": plan.seed,
         "seconds": report.seconds,
         "versions": [_version(told) for told in report.judged],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import signal
 import subprocess
 import sys
@@ -98,6 +99,7 @@ def test_the_document_holds_what_the_contract_names(command: Callable[..., Ended
     assert ended.code == 0
     assert told["policy"]["digest"] == digest_of(policy.read_text())
     assert told["sandbox"] == "local"
+    assert told["isolation"] == {"backend": "local", "python": platform.python_version(), "image": None, "runtime": None}
     assert {"beta1": 0.001, "beta2": 0.005, "normalize": "tree", "max_batch": 8, "seed": 5, "max_rounds": 9}.items() <= told[
         "settings"
     ].items()

@@ -218,15 +218,9 @@ class Engine:
             "pidfile": folder / "pid",
             "host": f"unix://{self.socket}",
         }
-        self._flags = [f"--{name}={place}" for name, place in places.items()]
-        self.start()
-
-    def start(self) -> None:
-        """Start it, anew if it was killed."""
-        with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                ["dockerd", "--iptables=false", "--bridge=none", *self._flags], stdout=log, stderr=log
-            )
+        command = ["dockerd", "--iptables=false", "--bridge=none", *(f"--{name}={place}" for name, place in places.items())]
+        with (folder / "log").open("wb") as log:
+            self.process = subprocess.Popen(command, stdout=log, stderr=log)
 
     def wait(self) -> DockerClient:
         """Return a client once it answers, or skip."""
