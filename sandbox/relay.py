@@ -76,11 +76,12 @@ class Relay:
         if self._connection.fileno() in ready:
             self._receive()
         # The child's frames before the orders: what was sent to a child must not follow the order that ends it.
-        if self._child is not None and (events := ready.get(self._child.fileno())):
+        child = self._child
+        if child is not None and (events := ready.get(child.fileno())):
             if events & select.POLLOUT:
-                self._deliver()
-            if events & ~select.POLLOUT:
-                self._take_question(self._child)
+                self._deliver()  # which lets go of a child whose session has closed its end
+            if events & ~select.POLLOUT and self._child is child:
+                self._take_question(child)
         if self._orders.fileno() in ready:
             self._take_order()
         self._flush()
