@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from harness.errors import InputError
+from harness.gate.verdict import Bounds
 from harness.score import Effort, Normalize, Weights
 from sandbox.api import (
     Frontier,
@@ -34,7 +35,7 @@ _FILE_BYTES = 2**20
 """No more of a settings file is read."""
 PREFIX = "HARNESS_"
 
-_LIMITS, _WEIGHTS, _GUEST, _EFFORT = Limits(), Weights(), GuestLimits(), Effort()
+_LIMITS, _WEIGHTS, _GUEST, _EFFORT, _BOUNDS = Limits(), Weights(), GuestLimits(), Effort(), Bounds()
 _SEED_BITS = 32
 """A seed also seeds the search, whose generator takes 32 bits."""
 
@@ -62,6 +63,9 @@ _Count = Annotated[int, _Number, Field(ge=0), Wish("a whole number of at least 0
 _Positive = Annotated[int, _Number, Field(ge=1), Wish("a whole number of at least 1")]
 # Far below the largest float, so that a value stays finite.
 _Weight = Annotated[float, _Number, Field(ge=-1e100, le=1e100, allow_inf_nan=False), Wish("a finite number, 1e100 at most")]
+_Margin = Annotated[float, _Number, Field(ge=0, le=1e100, allow_inf_nan=False), Wish("a number of at least 0, 1e100 at most")]
+_Share = Annotated[float, _Number, Field(ge=0, le=1, allow_inf_nan=False), Wish("a share from 0 to 1")]
+_Chance = Annotated[float, _Number, Field(gt=0, lt=1, allow_inf_nan=False), Wish("a chance above 0 and below 1")]
 _Seconds = Annotated[float, _Number, Field(gt=0, allow_inf_nan=False), Wish("a number of seconds above 0")]
 _Text = Annotated[str, Field(min_length=1), Wish("text that is not empty")]
 
@@ -105,6 +109,29 @@ class Settings(BaseSettings):
         0.25, description="Share of the trees that only judge the end of a run."
     )
     versions: _Positive = Field(20, description="Policy versions in one run, the incumbent included.")
+    alpha: _Chance = Field(
+        _BOUNDS.alpha, description="Chance of a false promotion that the gate accepts, over all looks at one tree."
+    )
+    min_gain: _Weight = Field(_BOUNDS.min_gain, description="Gain in value that a candidate must show to be above.")
+    quality_margin: _Margin = Field(
+        _BOUNDS.quality_margin, description="Loss in quality that a candidate must show to stay within."
+    )
+    group_margin: _Margin = Field(_BOUNDS.group_margin, description="Largest mean loss in value of any group of trees.")
+    max_off_support: _Share = Field(
+        _BOUNDS.max_off_support, description="Largest share of a candidate's picks that the records could not answer."
+    )
+    max_decision_s: _Seconds = Field(
+        _BOUNDS.max_decision_s, description="Wall seconds that a candidate may take for one decision, on average."
+    )
+    allow_local: Annotated[bool, Wish("true or false")] = Field(
+        _BOUNDS.allow_local, description="Whether the gate takes results of the local sandbox, which is no boundary."
+    )
+    resamples: Annotated[int, _Number, Field(ge=1000, le=10**6), Wish("a whole number from 1000 to 1000000")] = Field(
+        _BOUNDS.resamples, description="Draws behind the gate's bounds, at least; small levels take more."
+    )
+    power: _Chance = Field(
+        _BOUNDS.power, description="Chance of showing a true gain for which the gate says how many trees it takes."
+    )
     repeats: _Count = Field(_EFFORT.repeats, description="Trees replayed a second time, to find policies that do not repeat.")
     workers: _Count = Field(0, description="Containers side by side; 0 is one per core where there are many trees.")
     warm: _Count = Field(2, description="Containers kept ready for candidates to come; 0 keeps none.")

@@ -12,6 +12,7 @@ from urllib.parse import quote, unquote
 from harness import score, treefile
 from harness.errors import InputError
 from harness.evaluate import Job, evaluate, gather
+from harness.gate.verdict import Bounds
 from harness.policy import Origin
 from harness.score import Effort
 from harness.tree import Tree
@@ -39,6 +40,22 @@ def judged_by(settings: Settings) -> score.Settings:
         limits=Limits(settings.max_rounds, settings.max_batch, settings.max_attempts),
         frontier=settings.frontier,
         weights=score.Weights(settings.beta1, settings.beta2, settings.normalize),
+        seed=settings.seed,
+    )
+
+
+def bounds(settings: Settings) -> Bounds:
+    """Return what each part of the gate asks for."""
+    return Bounds(
+        alpha=settings.alpha,
+        min_gain=settings.min_gain,
+        quality_margin=settings.quality_margin,
+        group_margin=settings.group_margin,
+        max_off_support=settings.max_off_support,
+        max_decision_s=settings.max_decision_s,
+        allow_local=settings.allow_local,
+        resamples=settings.resamples,
+        power=settings.power,
         seed=settings.seed,
     )
 

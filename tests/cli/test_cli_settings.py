@@ -13,6 +13,7 @@ from commands import environment, process
 
 from harness import config, wiring
 from harness.errors import InputError
+from harness.gate.verdict import Bounds
 from harness.score import Effort
 from harness.score import Settings as JudgedBy
 from sandbox.base import GuestLimits
@@ -58,6 +59,7 @@ def test_without_any_source_the_values_are_those_of_the_core(folder: Path) -> No
 
     assert wiring.judged_by(settings) == JudgedBy()
     assert wiring.guest_limits(settings) == GuestLimits()
+    assert wiring.bounds(settings) == Bounds()
     assert wiring.effort(settings, 1).repeats == Effort().repeats
 
 
@@ -68,6 +70,14 @@ def test_every_limit_of_a_guest_can_be_set(folder: Path) -> None:
 
     assert limits == GuestLimits(3.0, 4.0, 6.0, 2.0, 7 * 2**20, 8 * 2**10)
     assert len(given) == len(fields(GuestLimits))
+
+
+def test_every_bound_of_the_gate_can_be_set(folder: Path) -> None:
+    given = {"alpha": 0.1, "min_gain": 0.2, "quality_margin": 0.3, "group_margin": 0.4, "max_off_support": 0.5}
+    given |= {"max_decision_s": 0.6, "allow_local": True, "resamples": 20_000, "power": 0.7, "seed": 8}
+
+    assert wiring.bounds(config.load(given).settings) == Bounds(**given)
+    assert len(given) == len(fields(Bounds))
 
 
 def test_none_lifts_a_limit_that_a_file_has_set(command: Callable[..., Ended], folder: Path) -> None:
@@ -88,6 +98,10 @@ def test_none_lifts_a_limit_that_a_file_has_set(command: Callable[..., Ended], f
         ("max_rounds = 1.5\n", ("harness.toml:1: max_rounds is 1.5", "expected a whole number of at least 0")),
         ("memory_mib = 0\n", ("harness.toml:1: memory_mib is 0", "at least 1")),
         ("wall_factor = 0.5\n", ("wall_factor is 0.5", "a number of at least 1")),
+        ("alpha = 0.0\n", ("harness.toml:1: alpha is 0.0", "a chance above 0 and below 1")),
+        ("quality_margin = -0.1\n", ("quality_margin is -0.1", "a number of at least 0")),
+        ("max_off_support = 1.5\n", ("max_off_support is 1.5", "a share from 0 to 1")),
+        ("resamples = 10\n", ("resamples is 10", "from 1000 to 1000000")),
         ("decision_cpu_s = 0\n", ("decision_cpu_s is 0", "seconds above 0")),
         ('store = ""\n', ("store is ''", "text that is not empty")),
         ("sandbox = [1]\n", ("sandbox is [1]", "auto, docker or local")),
