@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
+from harness import tomlfile
 from harness.errors import InputError
 from harness.gate.verdict import Bounds
 from harness.score import Effort, Normalize, Weights
@@ -30,9 +30,9 @@ from sandbox.guest.wire import LONGEST_BATCH
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from harness.tomlfile import TomlFile
+
 FILE = Path("harness.toml")
-_FILE_BYTES = 2**20
-"""No more of a settings file is read."""
 PREFIX = "HARNESS_"
 
 _LIMITS, _WEIGHTS, _GUEST, _EFFORT, _BOUNDS = Limits(), Weights(), GuestLimits(), Effort(), Bounds()
@@ -194,8 +194,27 @@ def load(flags: Mapping[str, Any], file: Path | None = None) -> Loaded:
     origins |= {name: variable(name) for name in variables}
     values |= flags
     origins |= {name: flag(name) for name in flags}
+    return Loaded(_settings(values, origins), origins, None if toml is None else Path(toml.name))
+
+
+def pinned(loaded: Loaded, values: Mapping[str, Any], origins: Mapping[str, str]) -> Loaded:
+    """Return settings in which these values hold, whatever a settings file or a variable says.
+
+    Raises:
+        InputError: a value is wrong, or a flag says otherwise.
+    """
+    held = _settings(loaded.settings.model_dump() | dict(values), {**loaded.origins, **origins})
+    for name in values:
+        said = loaded.origins[name]
+        if said == flag(name) and getattr(held, name) != getattr(loaded.settings, name):
+            wish = f"leave {said} out, or change it there"
+            raise InputError(f"{origins[name]}: {name} is pinned to {getattr(held, name)}; {wish}")
+    return Loaded(held, {**loaded.origins, **origins}, loaded.file)
+
+
+def _settings(values: Mapping[str, Any], origins: Mapping[str, str]) -> Settings:
     try:
-        return Loaded(Settings(**values), origins, None if toml is None else toml.path)
+        return Settings(**values)
     except ValidationError as error:
         name = str(error.errors(include_url=False)[0]["loc"][0])
         raise InputError(f"{origins[name]}: {name} is {without_password(repr(values[name]))}; expected {wish(name)}") from None
@@ -245,43 +264,14 @@ def idle_variables() -> list[str]:
     return [f"{name} sets nothing{near(name, known)}" for name in odd if near(name, known)]
 
 
-@dataclass(frozen=True, slots=True)
-class _Toml:
-    path: Path
-    text: str
-    values: Mapping[str, Any]
-
-    def where(self, name: str) -> str:
-        """Return file and line of a key; the file alone where the key is written in some unusual way."""
-        key = re.compile(rf"\s*[\"']?{re.escape(name)}[\"']?\s*=")
-        number = next((number for number, line in enumerate(self.text.splitlines(), start=1) if key.match(line)), None)
-        return str(self.path) if number is None else f"{self.path}:{number}"
-
-
-def _toml(given: Path | None) -> _Toml | None:
+def _toml(given: Path | None) -> TomlFile | None:
     """Return the settings file: the one given, the one of `HARNESS_CONFIG`, or `harness.toml` where it is."""
     named = os.environ.get(PREFIX + "CONFIG", "") if given is None else str(given)
     path = Path(named or FILE)
     if not named and not path.exists():
         return None
-    try:
-        with path.open("rb") as stream:
-            raw = stream.read(_FILE_BYTES + 1)
-        if len(raw) > _FILE_BYTES:
-            raise InputError(f"{path}: has more than {_FILE_BYTES} bytes; expected a settings file")
-        text = raw.decode()
-    except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}; expected a readable settings file") from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start + 1} is not UTF-8; expected a TOML file") from error
-    try:
-        values = tomllib.loads(text)
-    except RecursionError:
-        raise InputError(f"{path}: nests too deep; expected lines such as max_batch = 8") from None
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not TOML: {error}; expected lines such as max_batch = 8") from error
-    toml = _Toml(path, text, values)
-    for name, value in values.items():
+    toml = tomlfile.read(path, "settings file", "max_batch = 8")
+    for name, value in toml.values.items():
         if name not in FIELDS:
             hint = near(name, FIELDS) or f"; expected one of {', '.join(FIELDS)}"
             raise InputError(f"{toml.where(name)}: {name} (value {without_password(repr(value))}) is no setting{hint}")
