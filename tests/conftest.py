@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from wants import want_of_docker
 
 from sandbox.docker import DockerSandbox
 from sandbox.engine import engine_trouble
@@ -56,12 +57,10 @@ def everybodys() -> Iterator[Path]:
 
 @pytest.fixture(scope="session")
 def engine() -> None:
-    """Have a Docker engine with the sandbox's image, or skip; under HARNESS_REQUIRE_DOCKER=1 fail instead."""
+    """Have a Docker engine with the sandbox's image, or skip or fail."""
     trouble = engine_trouble()
     if trouble is not None:
-        if os.environ.get("HARNESS_REQUIRE_DOCKER") == "1":
-            pytest.fail(trouble)
-        pytest.skip(trouble)
+        want_of_docker(trouble)
     build()
 
 

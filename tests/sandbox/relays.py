@@ -9,7 +9,7 @@ import threading
 from contextlib import suppress
 from typing import Self
 
-import pytest
+from wants import want_of_docker
 
 
 class TcpRelay:
@@ -25,10 +25,10 @@ class TcpRelay:
 
     @classmethod
     def to_engine(cls) -> Self:
-        """Return one to the engine at hand, or skip."""
+        """Return one to the engine at hand, or skip or fail."""
         engine = os.environ.get("DOCKER_HOST", "unix:///var/run/docker.sock")
         if not engine.startswith("unix://"):
-            pytest.skip("the engine is reached otherwise than by a local socket already")
+            want_of_docker("the engine is reached otherwise than by a local socket already; unset DOCKER_HOST")
         return cls(engine.removeprefix("unix://"))
 
     def __enter__(self) -> Self:

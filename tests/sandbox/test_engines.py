@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import resource
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-import warnings
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from docker.errors import NotFound
+from engines import Engine, folder_for_engine, saved_image
 from guests import GOOD, QUICK, context, drive
 from relays import TcpRelay
 from test_contract import *  # noqa: F403 - the contract of every backend, over the fixture below
@@ -29,8 +26,6 @@ from harness.replay import Stop
 from sandbox.api import FaultKind, PolicyFault
 from sandbox.base import SandboxError
 from sandbox.docker import DockerSandbox, sweep
-from sandbox.engine import connect
-from sandbox.image import image_tag
 from sandbox.owner import owned_folder
 
 if TYPE_CHECKING:
@@ -207,62 +202,14 @@ def test_the_folder_of_a_dead_harness_is_swept_and_that_of_a_living_one_stays(
 # An engine of our own, to be stopped and killed
 
 
-class Engine:
-    """A second engine beside the one at hand, with its own socket and data."""
-
-    def __init__(self, folder: Path) -> None:
-        self.socket = folder / "docker.sock"
-        places = {
-            "data-root": folder / "data",
-            "exec-root": folder / "exec",
-            "pidfile": folder / "pid",
-            "host": f"unix://{self.socket}",
-        }
-        command = ["dockerd", "--iptables=false", "--bridge=none", *(f"--{name}={place}" for name, place in places.items())]
-        with (folder / "log").open("wb") as log:
-            self.process = subprocess.Popen(command, stdout=log, stderr=log)
-
-    def wait(self) -> DockerClient:
-        """Return a client once it answers, or skip."""
-        for _ in range(100):
-            if self.process.poll() is not None:
-                break
-            with suppress(SandboxError):
-                return connect()
-            time.sleep(0.2)
-        pytest.skip("no second engine starts here")
-
-    def end(self) -> None:
-        """End it, and what one that was killed has left running and mounted."""
-        self.process.send_signal(signal.SIGCONT)
-        self.process.terminate()
-        self.process.wait(60)
-        folder = self.socket.parent
-        shims = subprocess.run(["pgrep", "-f", f"address {folder}/"], capture_output=True, text=True, check=False)
-        for shim in shims.stdout.split():
-            with suppress(ProcessLookupError):
-                os.kill(int(shim), signal.SIGKILL)
-        mounted = [line.split()[1] for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
-        for place in sorted((place for place in mounted if place.startswith(f"{folder}/")), reverse=True):
-            subprocess.run(["umount", "--lazy", place], check=False)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the SDK leaves sockets open that found no engine
-            gc.collect()
-
-
 @pytest.fixture
 def second_engine(monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
     """Return a second engine that DOCKER_HOST names and that has the sandbox's image."""
-    if shutil.which("dockerd") is None:
-        pytest.skip("dockerd is not installed; `apt-get install docker.io`")
-    first = connect()
-    image = b"".join(first.images.get(image_tag()).save(named=True))
-    first.close()
-    # Short, since the path of a socket is limited.
-    with tempfile.TemporaryDirectory(prefix="engine-", ignore_cleanup_errors=True) as folder:
-        engine = Engine(Path(folder))
+    image = saved_image()
+    with folder_for_engine() as folder:
+        engine = Engine(folder)
         try:
-            monkeypatch.setenv("DOCKER_HOST", f"unix://{engine.socket}")
+            monkeypatch.setenv("DOCKER_HOST", engine.address)
             client = engine.wait()
             client.images.load(image)
             client.close()
