@@ -146,6 +146,13 @@ def image_is_built() -> bool:
     return image.image_status() is image.ImageStatus.READY
 
 
+def image_trouble(name: str) -> str | None:
+    """Return why this image cannot be used, None when it can."""
+    from sandbox import image  # noqa: PLC0415 - see engine_trouble
+
+    return image.image_trouble(name)
+
+
 def engine_trouble() -> str | None:
     """Return why no Docker engine can be used, None when one answers."""
     from sandbox import engine  # noqa: PLC0415 - the Docker SDK is imported by those who use it

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sandbox.base import GuestLimits, Isolation
 from sandbox.container import Container, Keeper, NoSocketError, Plan
 from sandbox.engine import Remover, connect, is_remote, remove, translated
-from sandbox.image import image_tag
+from sandbox.image import image_tag, require_version
 from sandbox.owner import OWNER_LABEL, Owner, remove_dead_folders
 from sandbox.pool import Pool
 from sandbox.session import RunnerSession
@@ -119,7 +119,12 @@ class DockerSandbox:
         with self._lock:
             if self._keeper is None:
                 client = connect(_PATIENCE_S)
-                remove_leftovers(client)
+                try:
+                    remove_leftovers(client)
+                    require_version(client, self._image)
+                except BaseException:
+                    client.close()
+                    raise
                 atexit.register(self.close)
                 self._keeper = Keeper(client, Remover(), set(), self._pool.leave)
                 if self._relay is None and is_remote(client):

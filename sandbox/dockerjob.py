@@ -17,7 +17,7 @@ from sandbox.attach import ATTACHED, Attachment
 from sandbox.base import Isolation, SandboxError
 from sandbox.docker import remove_leftovers
 from sandbox.engine import connect, remove, translated
-from sandbox.image import image_tag
+from sandbox.image import image_tag, require_version
 from sandbox.job import NO_INPUTS, JobCancelledError, JobFault, JobFaultKind, JobLimits
 from sandbox.jobhost import Channel, ChannelLostError, checked, converse, gathered
 from sandbox.owner import IMAGE_LABEL, OWNER_LABEL, Owner, owned_folder
@@ -134,8 +134,7 @@ class DockerJobs:
             if self._closed.is_set():
                 raise JobCancelledError("the backend of the jobs is closed")
             if self._client is None:
-                self._client = connect()
-                remove_leftovers(self._client)
+                self._client = self._connected()
             client = self._client
             self._borrowers += 1
         try:
@@ -144,6 +143,16 @@ class DockerJobs:
             with self._lock:
                 self._borrowers -= 1
             self._let_go()
+
+    def _connected(self) -> DockerClient:
+        client = connect()
+        try:
+            remove_leftovers(client)
+            require_version(client, self._image)
+        except BaseException:
+            client.close()
+            raise
+        return client
 
     def _let_go(self) -> None:
         with self._lock:

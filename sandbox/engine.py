@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
+import tempfile
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +18,18 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 60
 _REMOVAL_S = 10  # a hundred times what it takes
+OTHER_AUTHORITIES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""Variables that the SDK's HTTP library follows in place of the engine's own authority."""
+
+_NO_DESCRIPTORS = "this process may hold no more open files; raise `ulimit -n`, or run fewer --workers"
+_NO_PERMISSION = "no permission on its socket; run `sudo usermod -aG docker $USER`, log in again, or use --sandbox local"
+_HANGS = "does not answer any more; `docker info` shows whether it hangs, restart it and run the command again"
+_NOBODY = ("No such file", "Connection refused", "Connection aborted")
+_START = "start one, for example `sudo systemctl start docker`, or use --sandbox local"
 
 
 def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
-    """Return a client of the engine that DOCKER_HOST names, the local one by default.
+    """Return a client of the engine that `docker` itself would take: DOCKER_HOST, else the context in use, else the local one.
 
     Raises:
         SandboxError: none answers, or not to us.
@@ -27,8 +37,9 @@ def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
     import docker  # noqa: PLC0415 - a tenth of a second that only those who use it shall pay
 
     with translated("reach the Docker engine"):
-        _knock(timeout_s)
-        client = docker.from_env(timeout=timeout_s)
+        settings = _settings()
+        _knock(settings.get("base_url"), timeout_s)
+        client = docker.DockerClient(**settings, timeout=timeout_s)
         try:
             client.ping()
         except BaseException:
@@ -37,11 +48,34 @@ def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
         return client
 
 
-def _knock(timeout_s: int) -> None:
+def _settings() -> dict[str, Any]:
+    """Return where the engine is, and by which certificates it is spoken with: by the variables, else by the context in use."""
+    from docker.context import ContextAPI  # noqa: PLC0415 - as above
+    from docker.utils import kwargs_from_env  # noqa: PLC0415 - as above
+
+    settings: dict[str, Any] = {**kwargs_from_env()}
+    if "base_url" not in settings:
+        context = os.environ.get("DOCKER_CONTEXT")
+        if context and ContextAPI.get_context(context) is None:
+            raise SandboxError(
+                f"there is no Docker context {context!r}, which DOCKER_CONTEXT names; `docker context ls` shows all"
+            )
+        settings = {**ContextAPI.kwargs_from_context(), **settings}
+    address = str(settings.get("base_url", ""))
+    if address.startswith("ssh://"):
+        raise SandboxError(
+            f"the harness does not speak ssh itself, as {address} asks for: have it forward the engine's socket, "
+            f"`ssh -NL ./engine.sock:/var/run/docker.sock {address.removeprefix('ssh://')}`, and set "
+            "DOCKER_HOST=unix://$PWD/engine.sock"
+        )
+    return settings
+
+
+def _knock(host: str | None, timeout_s: int) -> None:
     """Connect to the engine's Unix socket and let go: the SDK never closes a socket of its own that found no engine."""
     from docker.utils import parse_host  # noqa: PLC0415 - as above
 
-    address: Any = parse_host(os.environ.get("DOCKER_HOST"))  # text, whatever the stubs say
+    address: Any = parse_host(host)  # text, whatever the stubs say
     kind, _, path = address.partition("://")
     if kind == "http+unix":
         with socket.socket(socket.AF_UNIX) as door:
@@ -121,23 +155,36 @@ def is_remote(client: DockerClient) -> bool:
 
 
 def _where() -> str:
+    """Return " at …" for an engine that somebody has named, "" for the local one."""
     at = os.environ.get("DOCKER_HOST")
-    return f"the engine at DOCKER_HOST={at}" if at else "the engine"
+    if at:
+        return f" at DOCKER_HOST={at}"
+    from docker.context import ContextAPI  # noqa: PLC0415 - as above
+
+    address = str(ContextAPI.kwargs_from_context().get("base_url", "")).removeprefix("http+")
+    return "" if address in ("", ContextAPI.DEFAULT_CONTEXT.Host) else f" at {address}, by the Docker context in use"
 
 
 def _advice(error: Exception) -> str:
     text = str(error)
-    if "Too many open files" in text:  # before what it looks like: the SDK calls this an aborted connection
-        return "this process may hold no more open files; raise `ulimit -n`, or run fewer --workers"
-    if "PermissionError" in text or "Permission denied" in text:
-        return "no permission on its socket; run `sudo usermod -aG docker $USER`, log in again, or use --sandbox local"
-    if "timed out" in text.lower():
-        return f"{_where()} does not answer any more; `docker info` shows whether it hangs, restart it and run the command again"
-    signs = ("No such file", "Connection refused", "Connection aborted")
-    if isinstance(error, FileNotFoundError) or any(sign in text for sign in signs):
-        at = os.environ.get("DOCKER_HOST")
-        answers = f"none answers at DOCKER_HOST={at}" if at else "none answers"
-        return f"{answers}; start one, for example `sudo systemctl start docker`, or use --sandbox local"
-    if "no space left" in text.lower():
-        return f"its disk is full; `docker system prune` makes room ({text})"
-    return text
+    here = error.errno if isinstance(error, OSError) else None  # what the engine says of itself has no number
+    causes = (
+        # Before what it looks like: the SDK calls this an aborted connection.
+        ("Too many open files" in text, _NO_DESCRIPTORS),
+        (here == errno.ENOSPC, f"the disk of this machine is full; make room where temporary files go, {tempfile.gettempdir()}"),
+        ("PermissionError" in text or "Permission denied" in text, _NO_PERMISSION),
+        ("certificate" in text.lower() or "to an HTTPS server" in text, _untrusted(text)),
+        ("timed out" in text.lower(), f"the engine{_where()} {_HANGS}"),
+        (isinstance(error, FileNotFoundError) or any(sign in text for sign in _NOBODY), f"none answers{_where()}; {_START}"),
+        ("no space left" in text.lower(), f"its disk is full; `docker system prune` makes room ({text})"),
+    )
+    return next((advice for applies, advice in causes if applies), text)
+
+
+def _untrusted(text: str) -> str:
+    usurper = next((name for name in OTHER_AUTHORITIES if os.environ.get(name)), None)
+    hint = "" if usurper is None else f", and unset {usurper}, which stands in for ca.pem"
+    return (
+        f"the engine{_where()} wants certificates, and these do not do; set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH to a folder "
+        f"with ca.pem, cert.pem and key.pem{hint} ({text})"
+    )

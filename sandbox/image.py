@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 ImageId: TypeAlias = str  # "sha256:..."
 
 REPOSITORY = "dream-harness-sandbox"
-_VERSION = 1  # of how images are built, beside the files that go into them
+VERSION_LABEL = "dream-harness.version"
+_VERSION = 2  # of how images are built, beside the files that go into them
 _PACKAGE = Path(__file__).parent
 _REGISTRY_SILENCE_S = 10
 
@@ -32,12 +33,40 @@ class ImageStatus(StrEnum):
     MISSING = "missing"
 
 
-def image_tag() -> str:
-    """Return the tag of the image that belongs to this version of the sandbox."""
+def image_version() -> str:
+    """Return the digest of what goes into the image of this version of the sandbox."""
     digest = hashlib.sha256(str(_VERSION).encode())
     for name, content in _files():
         digest.update(f"\0{name}\0{len(content)}\0".encode() + content)
-    return f"{REPOSITORY}:{digest.hexdigest()[:16]}"
+    return digest.hexdigest()[:16]
+
+
+def image_tag() -> str:
+    """Return the tag of the image that belongs to this version of the sandbox."""
+    return f"{REPOSITORY}:{image_version()}"
+
+
+def require_version(client: DockerClient, name: str) -> None:
+    """Look at the image before anything is made from it.
+
+    Raises:
+        SandboxError: it is not there, or neither of this version of the sandbox nor built from one that is.
+    """
+    from docker.errors import ImageNotFound  # noqa: PLC0415 - see sandbox.engine
+
+    with translated(f"look at the image {name}"):
+        try:
+            found = client.images.get(name).labels.get(VERSION_LABEL)
+        except ImageNotFound:
+            raise SandboxError(
+                f"there is no image {name} on the engine; run `harness sandbox build`, which makes the sandbox's own"
+            ) from None
+    if found != image_version():
+        is_what = f"of version {found} of the sandbox" if found else "not made from the sandbox's own"
+        raise SandboxError(
+            f"the image {name} is {is_what}, and version {image_version()} is needed; run `harness sandbox build`, and make "
+            f"an image of yours anew FROM {image_tag()}"
+        )
 
 
 def image_status() -> ImageStatus:
@@ -51,6 +80,19 @@ def image_status() -> ImageStatus:
         return ImageStatus.READY if _find(client, image_tag()) else ImageStatus.MISSING
     finally:
         client.close()
+
+
+def image_trouble(name: str) -> str | None:
+    """Return None when this image can be used, else a sentence on why not and what helps."""
+    try:
+        client = connect()
+        try:
+            require_version(client, name)
+        finally:
+            client.close()
+    except SandboxError as error:
+        return str(error)
+    return None
 
 
 def build(base: str | None = None, log: Callable[[str], None] = lambda _line: None) -> ImageId:
@@ -88,6 +130,7 @@ def build(base: str | None = None, log: Callable[[str], None] = lambda _line: No
                 dockerfile="Dockerfile",
                 tag=tag,
                 buildargs={"BASE": chosen},
+                labels={VERSION_LABEL: image_version()},
                 rm=True,
                 network_mode="none",
             )

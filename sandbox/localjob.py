@@ -11,7 +11,6 @@ import platform
 import socket
 import subprocess
 import sys
-import tempfile
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -21,6 +20,7 @@ from sandbox.base import Isolation, SandboxError
 from sandbox.guest import calls
 from sandbox.job import NO_INPUTS, JobCancelledError, JobLimits
 from sandbox.jobhost import Channel, ChannelLostError, Given, checked, converse, gathered
+from sandbox.owner import owned_folder
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -82,8 +82,10 @@ class LocalJobs:
     def describe(self) -> Isolation:
         """Return what this backend isolates here and now."""
         if self._given is None:
-            with tempfile.TemporaryDirectory(prefix="dream-harness-") as folder:
-                self.run(["true"], Path(folder, "."), JobLimits())
+            with owned_folder() as folder:
+                workspace = folder / "workspace"
+                workspace.mkdir()
+                self.run(["true"], workspace, JobLimits())
         given = self._given
         assert given is not None  # noqa: S101 - a run sets it
         isolates = [

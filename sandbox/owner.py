@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from sandbox.base import SandboxError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -50,9 +52,20 @@ class Owner:
 
 @contextmanager
 def owned_folder() -> Iterator[Path]:
-    """Lend a temporary folder that tells its owner by its name."""
+    """Lend a temporary folder that tells its owner by its name.
+
+    Raises:
+        SandboxError: none can be made.
+    """
     name = str(Owner.this_process()).replace("/", "_")
-    with tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{name}_") as folder:
+    try:
+        lent = tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{name}_")
+    except OSError as error:
+        raise SandboxError(
+            f"cannot make a folder for temporary files: {error.strerror or error}; make room in {tempfile.gettempdir()}, or set "
+            "TMPDIR to another place"
+        ) from error
+    with lent as folder:
         yield Path(folder)
 
 

@@ -103,7 +103,11 @@ def _engine(settings: Settings) -> Iterator[Finding]:
         return
     yield Finding("engine", State.GOOD, "a Docker engine answers")
     if settings.image is not None:
-        yield Finding("image", State.GOOD, f"{settings.image}, as set")
+        unfit = wiring.image_trouble(settings.image)
+        if unfit is None:
+            yield Finding("image", State.GOOD, f"{settings.image}, as set")
+        else:
+            yield Finding("image", State.MISSING, unfit, "leave out the setting `image` for the sandbox's own")
     elif wiring.image_is_built():
         yield Finding("image", State.GOOD, "built")
     else:

@@ -114,3 +114,13 @@ def test_build_may_be_asked_for_where_an_engine_answers_alone(folder: Path) -> N
 
     assert (ended.code, ended.json) == (0, {"image": None})
     assert "no image is built" in ended.err
+
+
+@pytest.mark.docker
+@pytest.mark.usefixtures("engine")
+def test_an_image_that_was_set_and_is_none_of_the_sandboxs_is_found(folder: Path) -> None:
+    ended = process("doctor", "--image", "dream-harness-sandbox:gone", "--json", cwd=folder)
+
+    assert ended.code == 3
+    assert states(ended.json)["image"] == states(ended.json)["sandbox"] == "missing"
+    assert "there is no image dream-harness-sandbox:gone on the engine; run `harness sandbox build`" in ended.out

@@ -7,9 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from test_jobs import LIMITS, content, python
@@ -17,6 +19,10 @@ from test_jobs import LIMITS, content, python
 from sandbox.base import SandboxError
 from sandbox.guest.jobwire import LANDLOCK, NAMESPACES, SECCOMP
 from sandbox.localjob import LocalJobs
+from sandbox.owner import Owner
+
+if TYPE_CHECKING:
+    from sandbox.job import JobResult
 
 PROJECT = Path(__file__).parents[2]
 
@@ -174,3 +180,20 @@ print(result.stdout, result.stderr)
     assert done.stdout.startswith("12345\n")
     assert "PermissionError" in done.stdout or "Read-only" in done.stdout
     assert (base / "workspace" / "made").stat().st_uid == 12_345
+
+
+def test_describing_makes_folders_that_tell_their_owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that the next start removes what a killed harness left of them."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen: list[str] = []
+
+    class Watched(LocalJobs):
+        def run(self, *arguments: Any, **settings: Any) -> JobResult:
+            seen.extend(entry.name for entry in tmp_path.iterdir())
+            return super().run(*arguments, **settings)
+
+    with Watched() as jobs:
+        jobs.describe()
+
+    assert [name.startswith(f"dream-harness-{str(Owner.this_process()).replace('/', '_')}_") for name in seen] == [True]
+    assert list(tmp_path.iterdir()) == []
