@@ -217,3 +217,8 @@ def _outcome(attempt: Attempt, score: float | None) -> Outcome:
     cost = (attempt.cost.get("seconds"), attempt.cost.get("tokens"), attempt.cost.get("usd"))
     feedback, hypothesis = attempt.feedback[:FEEDBACK_CHARACTERS], attempt.hypothesis[:HYPOTHESIS_CHARACTERS]
     return (score, status, dict(attempt.metrics), feedback, cost, hypothesis)
+
+
+def set_digest(digests: Iterable[str]) -> str:
+    """Return the identity of a set of trees: the SHA-256 of their digests in order, each once, in hex."""
+    return hashlib.sha256("\n".join(("tree-set/1", *sorted(set(digests)))).encode()).hexdigest()

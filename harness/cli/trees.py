@@ -9,7 +9,7 @@ from harness import treefile, wiring
 from harness.cli.exits import Exit
 from harness.cli.output import one_line, say, say_json, short, table
 from harness.errors import InputError
-from harness.tree import Direction
+from harness.tree import Direction, set_digest
 from sandbox.api import ROOT
 
 if TYPE_CHECKING:
@@ -55,8 +55,9 @@ def _validated(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
 def listed(paths: Sequence[Path], settings: Settings, as_json: bool) -> int:
     """List the trees of these files, or of the store."""
     rows = [_line(treefile.read(file)) for file in treefile.find(paths)] if paths else _stored(settings)
+    digest = set_digest(row["digest"] for row in rows)
     if as_json:
-        say_json({"trees": rows})
+        say_json({"trees": rows, "set": digest})
         return 0
     head = ("tree", "system", "task", "sense", "frontier", "attempts", "best", "digest")
     lines = [
@@ -73,6 +74,7 @@ def listed(paths: Sequence[Path], settings: Settings, as_json: bool) -> int:
         for row in rows
     ]
     say(table(head, lines, left=("tree", "system", "task", "sense", "frontier", "digest")))
+    say(f"\ndigest of this set: {digest}")
     return 0
 
 
