@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _TIMEOUT_S = 60
 _REMOVAL_S = 10  # a hundred times what it takes
+_LEAVING_S = 2  # for a runner that was told to, on a busy machine
 OTHER_AUTHORITIES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 """Variables that the SDK's HTTP library follows in place of the engine's own authority."""
 
@@ -45,6 +46,8 @@ def connect(timeout_s: int = _TIMEOUT_S) -> DockerClient:
         except BaseException:
             client.close()
             raise
+        if not is_remote(client):  # then no proxy lies between, and need not be looked for with each request
+            client.api.trust_env = False
         return client
 
 
@@ -132,12 +135,17 @@ class Remover:
         self._gave_up = False
 
     def remove(self, container: str) -> None:
-        """Remove a container, by id or name."""
+        """Remove a container, by id or name, whose first process was told to leave.
+
+        To see it leave takes a third less CPU time of the engine than to end it.
+        """
         from docker.errors import APIError  # noqa: PLC0415 - as above
         from requests.exceptions import RequestException  # noqa: PLC0415 - as above
 
         if self._gave_up:
             return
+        with suppress(APIError, RequestException, OSError):  # it may be paused, or have ended long ago
+            self._client.api.wait(container, timeout=_LEAVING_S)
         try:
             with suppress(APIError):  # an answer, if none that helps
                 remove(self._client, container)

@@ -108,6 +108,29 @@ def test_closing_removes_every_container(mine: Mine) -> None:
     session.close()
 
 
+def test_a_container_that_is_let_go_leaves_by_itself(client: DockerClient, docker_sandbox: DockerSandbox) -> None:
+    """The engine need not end it, which is a third of the work of removing; one that hangs is ended all the same."""
+    seen = []
+    for hangs in (False, True):
+        since = int(time.time())
+        with docker_sandbox.open(GOOD, QUICK) as session:
+            name = session._runner.name
+            if hangs:
+                client.api.pause(name)
+        until_gone(client, name)
+        events = client.api.events(since, int(time.time()) + 1, {"container": name}, decode=True)
+        seen.append([event["Action"] for event in events if event["Action"] in {"kill", "die", "destroy"}])
+
+    assert seen == [["die", "destroy"], ["kill", "die", "destroy"]]
+
+
+def until_gone(client: DockerClient, name: str) -> None:
+    """Wait until the engine knows no such container."""
+    deadline = time.monotonic() + 20
+    while client.api.containers(all=True, filters={"name": name}) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 def test_sessions_open_side_by_side(docker_sandbox: DockerSandbox) -> None:
     """From several threads at once, each with a container of its own."""
     stops = []

@@ -56,6 +56,46 @@ def test_the_second_one_is_ready_before_it_is_asked_for() -> None:
     pool.close()
 
 
+def test_the_next_is_started_once_the_one_before_is_in_use() -> None:
+    """Whoever has just got one has the machine to itself for a moment: two starts beside it would take both cores."""
+    order: list[str] = []
+
+    class Noted(Thing):
+        def __init__(self, kind: str, made: list[Thing]) -> None:
+            order.append("started")
+            super().__init__(kind, made)
+
+    made: list[Thing] = []
+    pool = Pool(lambda kind: Noted(kind, made), 2)
+    for number in range(2):
+        pool.take("a")
+        order.append("in use")
+        until(lambda number=number: pool._ready["a"] and len(pool._ready["a"]) > number)
+    pool.close()
+
+    assert order == ["started", "in use", "started", "in use", "started", "started"]
+
+
+def test_removing_does_not_wait_for_starts_that_hang() -> None:
+    made: list[Thing] = []
+    going_on = threading.Event()
+
+    def start(kind: str) -> Thing:
+        if made:
+            going_on.wait()
+        return Thing(kind, made)
+
+    pool = Pool(start, 4)
+    taken = pool.take("a")
+    until(lambda: pool._starting["a"])
+    pool.leave(taken)
+    until(lambda: taken.removed)
+    going_on.set()
+    pool.close()
+
+    assert [thing.removed for thing in made] == [1] * len(made)
+
+
 def test_each_is_handed_out_once_and_every_one_is_removed_once() -> None:
     made: list[Thing] = []
     pool = Pool(lambda kind: Thing(kind, made, 0.002), 3)
