@@ -17,8 +17,6 @@ import select
 import signal
 import socket
 import sys
-from argparse import ArgumentParser
-from pathlib import Path
 from typing import NoReturn, Protocol
 
 from sandbox.guest import child, kernel, wire
@@ -30,39 +28,54 @@ _FRAME_BYTES = 64
 _RESERVE_BYTES = 2 * 2**20
 _BLANK = bytes(wire.NOTES_BYTES)
 _MOMENT_S = 0.1
+_VALUED = (
+    "socket",  # path of the host's socket
+    "descriptor",  # inherited descriptor of the control channel
+    "uid",  # become this user once everything is loaded
+    "without",  # tests only: of namespaces,dumpable,rlimits,landlock,seccomp
+)
+_FLAGS = (
+    "attached",  # the host is at the end of standard input and output
+    "warm",  # load everything and end: leaves compiled modules in the image
+)
 
 
 def main(arguments: list[str]) -> None:
     """Prepare everything, then serve the host until it closes the control channel."""
-    parser = ArgumentParser(prog="runner")
-    parser.add_argument("--socket", help="path of the host's socket")
-    parser.add_argument("--attached", action="store_true", help="the host is at the end of standard input and output")
-    parser.add_argument("--descriptor", type=int, help="inherited descriptor of the control channel")
-    parser.add_argument("--uid", type=int, help="become this user once everything is loaded")
-    parser.add_argument("--without", default="", help="tests only: of namespaces,dumpable,rlimits,landlock,seccomp")
-    parser.add_argument("--warm", action="store_true", help="load everything and end: leaves compiled modules in the image")
-    options = parser.parse_args(arguments)
+    options = _options(arguments)
     _preload()
     from sandbox.guest.relay import RelayedRunner, Stream  # noqa: PLC0415 - it builds on this module
 
-    if options.warm:
+    if "warm" in options:
         return
     control: socket.socket | Stream
-    if options.attached:
+    if "attached" in options:
         control = Stream()
-    elif options.descriptor is not None:
+    elif "descriptor" in options:
+        inherited = int(options["descriptor"])
         # The lowest that is free, since a child closes the first few dozen alone: the harness may hold hundreds.
-        control = socket.socket(fileno=os.dup(options.descriptor))
-        os.close(options.descriptor)
+        control = socket.socket(fileno=os.dup(inherited))
+        os.close(inherited)
     else:
-        control = _connected(options.socket)
+        control = _connected(options["socket"])
     try:
-        layers = _prepare(options.uid, frozenset(options.without.split(",")))
+        uid = int(options["uid"]) if "uid" in options else None
+        layers = _prepare(uid, frozenset(options.get("without", "").split(",")))
         runner = RelayedRunner(control, layers) if isinstance(control, Stream) else SocketRunner(control, layers)
     except (OSError, KeyError) as error:
         control.send(wire.FAILED_MARK + f"{type(error).__name__}: {error}".encode())
         return
     runner.serve()
+
+
+def _options(arguments: list[str]) -> dict[str, str]:
+    """Return the options by name."""
+    names = {f"--{name}": name for name in (*_VALUED, *_FLAGS)}
+    left, options = iter(arguments), {}
+    for word in left:
+        name = names[word]
+        options[name] = next(left) if name in _VALUED else ""
+    return options
 
 
 def _connected(path: str) -> socket.socket:
@@ -101,7 +114,7 @@ def _prepare(uid: int | None, without: frozenset[str]) -> child.Layers:
     notes = mmap.mmap(-1, wire.NOTES_BYTES)
     machine = os.uname().machine
     watch = None if "seccomp" in without else kernel.watch(build_watch(machine))
-    statistics = Path("/proc/self/statm").read_text(encoding="ascii")
+    statistics = _text("/proc/self/statm")
     if "dumpable" not in without:
         kernel.forbid_inspection()
     layers = child.Layers(
@@ -117,6 +130,12 @@ def _prepare(uid: int | None, without: frozenset[str]) -> child.Layers:
     )
     child.settle()
     return layers
+
+
+def _text(path: str) -> str:
+    # Here and below without pathlib, which together with argparse would be a sixth of a runner's start.
+    with open(path, encoding="ascii") as file:  # noqa: PTH123 - see above
+        return file.read()
 
 
 class Control(Protocol):
@@ -143,9 +162,7 @@ class Runner:
         """Say what this runner is, and be ready to fork."""
         abi = 0 if self._layers.landlock is None else self._layers.landlock.abi
         self._control.send(wire.UP.pack(wire.UP_MARK, sys.hexversion, abi, self._layers.namespaces))
-        gc.collect()
         gc.freeze()  # the collector of a child would otherwise touch, and so copy, every page
-        gc.disable()
 
     def obey(self, frame: bytes, descriptors: list[int]) -> None:
         """Do what one frame of the host says; an empty one says that it is gone."""
@@ -159,7 +176,7 @@ class Runner:
                 os.kill(self._child, signal.SIGKILL)
                 self._reap()
         elif mark == wire.PING_MARK:
-            open_descriptors = len(list(Path("/proc/self/fd").iterdir()))
+            open_descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - see `_text`
             nice = os.getpriority(os.PRIO_PROCESS, 0)
             self._control.send(wire.PONG.pack(wire.PONG_MARK, self._replays, open_descriptors, nice))
         else:
@@ -218,7 +235,7 @@ class Runner:
                 pid, _ = os.waitpid(-1, 0 if self._is_init else os.WNOHANG)
                 strays += pid != 0
                 if pid == 0:
-                    for adopted in Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split():
+                    for adopted in _text(f"/proc/self/task/{os.getpid()}/children").split():
                         os.kill(int(adopted), signal.SIGKILL)
         return strays
 
