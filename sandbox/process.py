@@ -2,7 +2,7 @@
 
 Nothing that comes out of the process is unmarshalled, and nothing it sends is believed beyond its form. Deadlines are CPU
 time, read from the process's own clock without its help, with wall time as the backstop; the time that a process was ready to
-run and had no core, on a busy machine, does not count.
+run and had no core, on a busy machine, does not count, nor that in which the host itself or the runner stood still.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sandbox.base import GuestLimits
 
 PATIENCE_S = 10.0  # with our own runner, on a machine that is busy with other work
+_STOOD_STILL_S = 0.4  # that a wait of ours, or an answer of the runner's, is late by: neither is a policy's doing
 _LAST_WORDS_S = 0.2  # between a closed channel and the end of its process
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _TIMEVAL = struct.Struct("ll")
@@ -105,6 +106,10 @@ class Process:
         self._schedule: Path | None = None
         self._starved_before_s: float | None = None  # None until a question is first found to take long
         self._starved_s = 0.0  # since then
+        self._slice_s = min(0.1, max(0.005, min(limits.load_cpu_s, limits.decision_cpu_s) / 5))  # of a wait
+        self._looked_at = 0.0
+        self._away_s = 0.0  # of this question
+        self._early_end: bytes | None = None
         self._last_cpu_s = 0.0
         self._cpu_at_ready_s = math.inf
         self._waited_s = 0.0
@@ -165,8 +170,7 @@ class Process:
     def _start(self) -> socket.socket:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         limits = self._limits
-        slice_s = min(0.1, max(0.005, min(limits.load_cpu_s, limits.decision_cpu_s) / 5))
-        timeout = _TIMEVAL.pack(int(slice_s), int(slice_s % 1 * 1e6))
+        timeout = _TIMEVAL.pack(int(self._slice_s), int(self._slice_s % 1 * 1e6))
         # Timeouts of the kernel, so that an answer in time costs one system call and no poll before it.
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
@@ -207,12 +211,12 @@ class Process:
 
     def _wait_for_end(self, grace_s: float = 0.0, order: bytes = wire.KILL_MARK) -> _End:
         if self._end is None:
-            by_us = not (grace_s and select.select([self._control], [], [], grace_s)[0])
+            by_us = self._early_end is None and not (grace_s and select.select([self._control], [], [], grace_s)[0])
             self._channel.close()
             try:
                 if by_us:
                     self._control.send(order)
-                frame = self._control.recv(wire.ENDED.size + wire.NOTES_BYTES)
+                frame = self._early_end or self._control.recv(wire.ENDED.size + wire.NOTES_BYTES)
             except TimeoutError as error:
                 raise RunnerLostError(f"the runner has been silent for {PATIENCE_S:.0f} s") from error
             except OSError as error:
@@ -274,8 +278,8 @@ class Process:
             for start in range(0, len(message), wire.CHUNK_BYTES):
                 self._send(message[start : start + wire.CHUNK_BYTES], deadline)
         frame = self._receive(deadline, self._frame_bytes)
-        self._waited_s += time.monotonic() - deadline.asked_at - self._starved_s
-        self._starved_before_s, self._starved_s = None, 0.0
+        self._waited_s += time.monotonic() - deadline.asked_at - self._starved_s - self._away_s
+        self._starved_before_s, self._starved_s, self._away_s = None, 0.0, 0.0
         if frame[:1] == wire.FAULT_MARK:
             self._take_fault(frame)
         return frame
@@ -312,21 +316,40 @@ class Process:
         if self._starved_before_s is None:
             self._starved_before_s = starved_s
         self._starved_s = max(self._starved_s, starved_s - self._starved_before_s)
-        wall_s = time.monotonic() - deadline.asked_at - self._starved_s
+        now = time.monotonic()
+        late_s = now - max(self._looked_at, deadline.asked_at) - self._slice_s
+        if late_s > _STOOD_STILL_S:
+            self._away_s += late_s
+        self._looked_at = now
+        wall_s = now - deadline.asked_at - self._starved_s - self._away_s
         used_s, limits = cpu_s - deadline.cpu_before_s, self._limits
         limit_wall_s = deadline.limit_cpu_s * limits.wall_factor
         figures = {"used_cpu_s": used_s, "limit_cpu_s": deadline.limit_cpu_s, "used_wall_s": wall_s, "limit_wall_s": limit_wall_s}
         if used_s >= deadline.limit_cpu_s:
             message = f"{deadline.doing} took {used_s:.2f} s of CPU time; the limit is {deadline.limit_cpu_s:g} s"
             self._time_out(Fault(FaultKind.DECISION_TIMEOUT, message, figures=figures))
+        too_long = self._waited_s + wall_s > limits.replay_cpu_s * limits.wall_factor
+        if (wall_s >= limit_wall_s or too_long) and self._runner_stood_still():
+            self._away_s += wall_s
+            return
         if wall_s >= limit_wall_s:
             message = f"{deadline.doing} took {wall_s:.2f} s of wall time; the limit is {limit_wall_s:g} s"
             self._time_out(Fault(FaultKind.DECISION_TIMEOUT, message, figures=figures))
-        if (
-            cpu_s - self._cpu_at_ready_s > limits.replay_cpu_s
-            or self._waited_s + wall_s > limits.replay_cpu_s * limits.wall_factor
-        ):
+        if cpu_s - self._cpu_at_ready_s > limits.replay_cpu_s or too_long:
             self._time_out_replay(cpu_s)
+
+    def _runner_stood_still(self) -> bool:
+        """Return whether the runner is slow to answer as well: it has a process of its own, and no policy can hold it up."""
+        asked_at = time.monotonic()
+        try:
+            self._control.send(wire.PING_MARK)
+            while (frame := self._control.recv(wire.ENDED.size + wire.NOTES_BYTES))[:1] != wire.PONG_MARK:
+                if frame[:1] != wire.ENDED_MARK or self._early_end is not None:
+                    raise RunnerLostError("the runner answers out of turn")
+                self._early_end = frame
+        except OSError as error:
+            raise RunnerLostError(f"the runner does not say that it is there: {error}") from error
+        return time.monotonic() - asked_at > _STOOD_STILL_S
 
     def _time_out_replay(self, cpu_s: float) -> NoReturn:
         limit_s = self._limits.replay_cpu_s
@@ -361,6 +384,11 @@ class Process:
 
     def _died(self) -> NoReturn:
         end = self._wait_for_end(_LAST_WORDS_S)
+        if _is_killed_from_outside(end, self._cpu_limit_s, self._limits):
+            raise RunnerLostError(
+                f"its process was killed from outside, by SIGKILL, while it held {end.memory_bytes} bytes: by somebody, or by the "
+                "kernel when the machine was out of memory"
+            )
         self._stop(_cause_of_death(end, self._cpu_limit_s, self._limits))
 
     def _time_out(self, fault: Fault) -> NoReturn:
@@ -371,6 +399,13 @@ class Process:
         end = self._wait_for_end()
         measured = {"cpu_s": end.cpu_s, "memory_bytes": end.memory_bytes, "output_bytes": self.output_bytes}
         raise PolicyFault(replace(fault, figures={**measured, **fault.figures}))
+
+
+def _is_killed_from_outside(end: _End, cpu_limit_s: int, limits: GuestLimits) -> bool:
+    """Return whether neither we nor any limit ended it: no CPU time ran out, and too little memory was held to be the reason."""
+    killed = os.WIFSIGNALED(end.status) and os.WTERMSIG(end.status) == signal.SIGKILL
+    by_rule = end.by_us or end.call != wire.NO_CALL or end.cpu_s >= cpu_limit_s
+    return killed and not by_rule and end.memory_bytes < limits.memory_bytes / 2
 
 
 def _cause_of_death(end: _End, cpu_limit_s: int, limits: GuestLimits) -> Fault:
