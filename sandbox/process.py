@@ -386,8 +386,8 @@ class Process:
         end = self._wait_for_end(_LAST_WORDS_S)
         if _is_killed_from_outside(end, self._cpu_limit_s, self._limits):
             raise RunnerLostError(
-                f"its process was killed from outside, by SIGKILL, while it held {end.memory_bytes} bytes: by somebody, or by the "
-                "kernel when the machine was out of memory"
+                f"its process was killed from outside, by SIGKILL, while it held {end.memory_bytes} bytes: by somebody, or by "
+                "the kernel when the machine was out of memory"
             )
         self._stop(_cause_of_death(end, self._cpu_limit_s, self._limits))
 
