@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _SOCKET_FOLDER = "/channel"
 _START_S = 30.0
+_LOOK_S = 0.4  # between two looks at a container that does not come up: sooner, most starts would cost the engine one or more
 _NOTICE_S = 3.0
 _CREDENTIALS = struct.Struct("3i")
 _ENDED_FROM_OUTSIDE = (0, 137, 255)
@@ -140,7 +141,7 @@ class Container:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             _bind(listener, folder)
             listener.listen(1)
-            listener.settimeout(0.1)
+            listener.settimeout(_LOOK_S)
             self._create(plan, ["--socket", f"{_SOCKET_FOLDER}/s"], {"Binds": [f"{folder}:{_SOCKET_FOLDER}:ro"]})
             self._keeper.client.api.start(self.name)
             connection = self._accept(listener)
@@ -168,7 +169,7 @@ class Container:
         api.create_container_from_config(config, self.name)  # type: ignore[no-untyped-call]
 
     def _accept(self, listener: socket.socket) -> socket.socket:
-        for _ in range(int(_START_S / 0.1)):
+        for _ in range(int(_START_S / _LOOK_S)):
             with suppress(TimeoutError):
                 return listener.accept()[0]
             state = self._state()
