@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import attacks, fuzz, main_job, replay_core, sandboxed, soak
+from benchmarks import attacks, fuzz, main_job, replay_core, sandboxed, soak, timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from benchmarks.table import Row
 
 FIGURES = {"replay_core": replay_core.rows, "sandboxed": sandboxed.rows, "main_job": main_job.rows}
-ONLY_NAMED: dict[str, Callable[..., Iterator[Row]]] = {"attacks": attacks.rows, "fuzz": fuzz.rows, "soak": soak.rows}
+ONLY_NAMED: dict[str, Callable[..., Iterator[Row]]] = {
+    "attacks": attacks.rows,
+    "fuzz": fuzz.rows,
+    "soak": soak.rows,
+    "timing": timing.rows,
+}
 
 
 def main(words: list[str]) -> int:

@@ -249,8 +249,8 @@ def test_an_engine_behind_tls_is_reached_by_certificates_and_not_without(monkeyp
 
 
 @pytest.mark.slow
-def test_a_runtime_is_passed_on_and_shown(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The engine makes the container with it, and what isolated the policy says so."""
+def test_a_runtime_is_passed_on_and_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The engine makes the container with it, and what isolated the policy says so, in the JSON of a command as well."""
     with folder_for_engine() as folder, started(monkeypatch, folder, "--add-runtime=another=runc") as client:
         sandbox = DockerSandbox(runtime="another", warm=0)
         with sandbox.open(GOOD, QUICK) as session:
@@ -259,6 +259,22 @@ def test_a_runtime_is_passed_on_and_shown(monkeypatch: pytest.MonkeyPatch) -> No
             assert drive(session).stop is Stop.EXHAUSTED
         assert sandbox.describe().runtime == "another"
         sandbox.close()
+        policy = tmp_path / "policy.py"
+        policy.write_text(GOOD)
+        command = [
+            "replay",
+            policy,
+            "--trees",
+            PROJECT / "examples/trees",
+            "--sandbox",
+            "docker",
+            "--runtime",
+            "another",
+            "--json",
+        ]
+        run = [sys.executable, "-m", "harness", *command]
+        told = subprocess.run(run, env={**os.environ, "PYTHONPATH": str(PROJECT)}, cwd=tmp_path, capture_output=True, check=True)
+        assert json.loads(told.stdout)["isolation"]["runtime"] == "another"
 
 
 @pytest.fixture
