@@ -19,6 +19,7 @@ from benchmarks.table import REPETITIONS, Row
 from benchmarks.world import LIMITS, POLICIES, brooms
 from harness.evaluate import Job, evaluate
 from harness.score import Effort, Settings
+from sandbox.base import GuestLimits
 from sandbox.docker import DockerSandbox
 from sandbox.engine import engine_trouble
 from sandbox.local import LocalSandbox
@@ -27,11 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from harness.tree import Tree
-    from sandbox.base import GuestLimits, Sandbox
+    from sandbox.base import Sandbox
     from sandbox.session import RunnerSession
 
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 CONTAINERS = 2
+ONE_BY_ONE = 10
 
 
 def rows() -> Iterator[Row]:
@@ -58,6 +60,9 @@ def rows() -> Iterator[Row]:
     host_cpu_s = statistics.median(one.host_cpu_s for one in spent)
     shown = f"{1000 * cpu_s / replays:.1f} ms, of which harness {1000 * host_cpu_s / replays:.1f} ms"
     yield Row("CPU per replay, harness and container", shown)
+    idle = statistics.median(one.idle_share for one in spent)
+    yield Row("share of the cores that was idle meanwhile", f"{idle:.0%}")
+    yield _containers()
     each = cpu_s / len(POLICIES)
     yield Row("one fresh candidate on 100 trees, harness and containers", f"{each:.2f} CPU s", "<= 1 CPU s", met=each <= 1)
     yield from peers.rows(trees, replays / cpu_s)
@@ -69,6 +74,7 @@ class _Spent:
     wall_s: float = 0.0
     host_cpu_s: float = 0.0
     container_cpu_s: float = 0.0
+    idle_share: float = 0.0
 
     @property
     def cpu_s(self) -> float:
@@ -103,12 +109,36 @@ def _cpu_of(pid: int) -> float:
 
 def _spend(trees: Sequence[Tree]) -> _Spent:
     spent = _Spent()
-    began, used = time.monotonic(), _own_cpu_s()
+    began, used, idle_s = time.monotonic(), _own_cpu_s(), _machine()[1]
     sandbox = _MeteredSandbox(spent)
     _judge_all(trees, sandbox)
     sandbox.close()
     spent.wall_s, spent.host_cpu_s = time.monotonic() - began, _own_cpu_s() - used
+    spent.idle_share = (_machine()[1] - idle_s) / spent.wall_s / (os.cpu_count() or 1)
     return spent
+
+
+def _containers() -> Row:
+    """Return what one container costs all in all: creating, starting and removing it, without a single replay."""
+    sandbox = DockerSandbox(warm=0)
+    sandbox.open("", GuestLimits()).close()
+    began, used, busy_s = time.monotonic(), _own_cpu_s(), _machine()[0]
+    runners_s = 0.0
+    for _ in range(ONE_BY_ONE):
+        with sandbox.open("", GuestLimits()) as session:
+            runners_s += _cpu_of(session._running().pid)  # noqa: SLF001 - a meter on our own part
+    sandbox.close()
+    each = 1000 / ONE_BY_ONE
+    wall, own, all_cpu = time.monotonic() - began, _own_cpu_s() - used, _machine()[0] - busy_s
+    shown = f"{each * wall:.0f} ms; CPU {each * all_cpu:.0f} ms, runner {each * runners_s:.0f}, harness {each * own:.0f}"
+    return Row("a container from start to end; CPU of the whole machine, and whose", shown)
+
+
+def _machine() -> tuple[float, float]:
+    """Return the seconds that all cores have worked and have been idle."""
+    counted = Path("/proc/stat").read_text().partition("\n")[0].split()[1:9]
+    user, nice, system, idle, waiting, *rest = [int(ticks) * TICK_S for ticks in counted]
+    return user + nice + system + sum(rest), idle + waiting
 
 
 def _spend_locally(trees: Sequence[Tree]) -> _Spent:
