@@ -8,7 +8,7 @@ from benchmarks.floor import least_replay
 from benchmarks.table import Row, cpu_seconds, paired_ratio
 from benchmarks.world import LIMITS, POLICIES, brooms
 from harness.replay import InProcess, replay
-from harness.score import Weights, figures
+from harness.score import Settings, figures
 from sandbox.api import Context, Limits
 
 if TYPE_CHECKING:
@@ -48,11 +48,11 @@ def rows() -> Iterator[Row]:
 
 
 def _replay_all(trees: Sequence[Tree], policies: Sequence[type[Policy]], limits: Limits) -> None:
-    weights = Weights()
+    settings = Settings(limits)
     for policy in policies:
         for tree in trees:
             decider = InProcess(policy, Context({}, 0, limits, tree.frontier.value))
-            figures(replay(tree, decider, limits), tree, weights)
+            figures(replay(tree, decider, limits), tree, settings)
 
 
 def _defined(source: str) -> type[Policy]:

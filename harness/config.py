@@ -19,7 +19,8 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSetti
 from harness import tomlfile
 from harness.errors import InputError
 from harness.gate.verdict import Bounds
-from harness.score import Effort, Normalize, Weights
+from harness.score import Effort, GroupBy, Normalize, Objective, Weight, Weights
+from harness.score import Settings as JudgedBy
 from sandbox.api import (
     Frontier,
     Limits,
@@ -36,6 +37,7 @@ FILE = Path("harness.toml")
 PREFIX = "HARNESS_"
 
 _LIMITS, _WEIGHTS, _GUEST, _EFFORT, _BOUNDS = Limits(), Weights(), GuestLimits(), Effort(), Bounds()
+_JUDGED_BY = JudgedBy()
 _SEED_BITS = 32
 """A seed also seeds the search, whose generator takes 32 bits."""
 
@@ -91,6 +93,15 @@ class Settings(BaseSettings):
     beta2: _Weight = Field(_WEIGHTS.beta2, description="What attempts per round add to the value.")
     normalize: Annotated[Normalize, Wish("tree or none")] = Field(
         _WEIGHTS.normalize, description="Quality as a share of each tree's span, or as the plain score."
+    )
+    objective: Annotated[Objective, Wish(" or ".join(Objective))] = Field(
+        _JUDGED_BY.objective, description="What a replay is judged by: its value, or the area under best-so-far."
+    )
+    weight: Annotated[Weight, Wish("tree or group")] = Field(
+        _JUDGED_BY.weight, description="What counts the same in a mean: every tree, or every group of trees."
+    )
+    group_by: Annotated[GroupBy, Wish("auto, task or source")] = Field(
+        _JUDGED_BY.group_by, description="What groups trees; auto is the source system where there are several, else the task."
     )
     max_batch: Annotated[int, _Number, Field(ge=0, le=LONGEST_BATCH), Wish(f"a whole number from 0 to {LONGEST_BATCH}")] = Field(
         _LIMITS.max_batch, description="Most picks in one round."

@@ -157,7 +157,7 @@ def _compared(job: Job, trees: Sequence[Tree], place: int, result: Result, secon
     if fault is None:
         return result
     trajectory = replace(result.trajectory, stop=Stop.POLICY_ERROR, fault=_measured(fault, result))
-    return replace(result, trajectory=trajectory, figures=figures(trajectory, trees[place], job.settings.weights))
+    return replace(result, trajectory=trajectory, figures=figures(trajectory, trees[place], job.settings))
 
 
 def _cores() -> list[int | None]:
@@ -256,7 +256,8 @@ class _Sandboxed:
 
 
 def _result(job: Job, tree: Tree, trajectory: Trajectory) -> Result:
-    return Result(tree.digest, tree.name, tree.system, trajectory, figures(trajectory, tree, job.settings.weights))
+    worth = figures(trajectory, tree, job.settings)
+    return Result(tree.digest, tree.name, tree.system, trajectory, worth, task=tree.task)
 
 
 def _measured(fault: Fault, result: Result) -> Fault:

@@ -1,46 +1,72 @@
-"""What a trajectory is worth (design.md, section 3): V = quality - beta1·N + beta2·N / max(1, k), and the figures beside it."""
+"""What a trajectory is worth by the chosen objective, the figures beside it, and their means (design.md, section 3)."""
 
 from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from harness.errors import InputError
+from harness.objective import OBJECTIVES, Course, Normalize, Objective, Weights
 from harness.replay import Stop
-from sandbox.api import Limits
+from sandbox.api import Frontier, Limits
 from sandbox.base import GuestLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from harness.replay import Trajectory
     from harness.tree import Tree
-    from sandbox.api import Fault, Frontier
+    from sandbox.api import Fault
 
 
-class Normalize(StrEnum):
-    """How `best` becomes quality: as it is, or as the share of the tree's span from floor to top."""
+__all__ = [
+    "Effort",
+    "Evaluation",
+    "Figures",
+    "GroupBy",
+    "Normalize",
+    "Objective",
+    "Result",
+    "Settings",
+    "Weight",
+    "Weights",
+    "difference",
+    "figures",
+    "groups_of",
+    "mean",
+    "mean_over_groups",
+    "refuse_mixed",
+    "settings_from",
+]
+
+
+class Weight(StrEnum):
+    """What counts the same in a mean: every tree, or every group of trees, however many trees it holds."""
 
     TREE = "tree"
-    NONE = "none"
+    GROUP = "group"
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """The weights of the value formula."""
+class GroupBy(StrEnum):
+    """What makes trees a group: their task, or the source system that recorded them.
 
-    beta1: float = 0.001
-    beta2: float = 0.005
-    normalize: Normalize = Normalize.TREE
+    `auto` takes the source where the trees come from two systems or more, else the task.
+    """
+
+    AUTO = "auto"
+    TASK = "task"
+    SOURCE = "source"
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
     """The figures of one replay.
 
-    `value`, `quality` and `best` are None after a fault and for a tree without a single score. `best` is larger-is-better.
+    `value` is what the objective of the settings says. `value`, `quality` and `best` are None after a fault and for a tree
+    without a single score. `best` is larger-is-better.
     `area` is the mean quality so far over the attempts, in the unit of quality. `off_support` is wasted picks / served picks.
     """
 
@@ -58,12 +84,18 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything beside policy and trees that fixes an evaluation. `frontier` of None takes each tree's own."""
+    """Everything beside policy and trees that fixes an evaluation. `frontier` of None takes each tree's own.
+
+    Evaluations under different settings are never compared with each other.
+    """
 
     limits: Limits = field(default_factory=Limits)
     frontier: Frontier | None = None
     weights: Weights = field(default_factory=Weights)
     seed: int = 0
+    objective: Objective = Objective.VALUE
+    weight: Weight = Weight.TREE
+    group_by: GroupBy = GroupBy.AUTO
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +128,8 @@ class Result:
     memory_bytes: int = 0
     output: str = ""
     """The tail of what the policy printed: untrusted text."""
+    task: str = ""
+    """What the tree's search worked on, its words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +149,71 @@ class Evaluation:
 
     @property
     def value(self) -> float | None:
-        """Return the plain mean over the trees that have a value; None after a fault or where no tree has one."""
-        return None if self.fault else mean(result.figures.value for result in self.results)
+        """Return the mean over the trees that have a value; None after a fault or where no tree has one."""
+        return self._mean([result.figures.value for result in self.results])
 
     @property
     def quality(self) -> float | None:
         """Return the mean quality, as `value` does."""
-        return None if self.fault else mean(result.figures.quality for result in self.results)
+        return self._mean([result.figures.quality for result in self.results])
+
+    def _mean(self, values: Sequence[float | None]) -> float | None:
+        if self.fault:
+            return None
+        if self.settings.weight is Weight.TREE:
+            return mean(values)
+        groups = groups_of(self.results, self.settings.group_by)
+        return mean_over_groups(zip((groups[result.tree] for result in self.results), values, strict=True))
+
+
+def groups_of(results: Iterable[Result], group_by: GroupBy) -> dict[str, str]:
+    """Return the group of each tree by its digest."""
+    results = list(results)
+    by_source = group_by is GroupBy.SOURCE or (group_by is GroupBy.AUTO and len({result.system for result in results}) > 1)
+    return {result.tree: result.system if by_source else result.task for result in results}
+
+
+def refuse_mixed(first: Settings, second: Settings) -> None:
+    """Keep figures that were made under different settings out of one comparison.
+
+    Raises:
+        InputError: the settings differ; the message names where.
+    """
+    for one in fields(Settings):
+        ours, theirs = getattr(first, one.name), getattr(second, one.name)
+        if ours != theirs:
+            raise InputError(
+                f"{one.name} is {_words(ours)} on one side and {_words(theirs)} on the other; "
+                "expected both to be judged under the same settings"
+            )
+
+
+def settings_from(document: Mapping[str, Any]) -> Settings:
+    """Return the settings that `asdict` made a document of, through JSON or not. What it does not name is the default."""
+    said = dict(document)
+    weights = Weights(**said["weights"] | {"normalize": Normalize(said["weights"]["normalize"])})
+    frontier = None if said["frontier"] is None else Frontier(said["frontier"])
+    return Settings(
+        Limits(**said["limits"]),
+        frontier,
+        weights,
+        said["seed"],
+        Objective(said.get("objective", Objective.VALUE)),
+        Weight(said.get("weight", Weight.TREE)),
+        GroupBy(said.get("group_by", GroupBy.AUTO)),
+    )
+
+
+def _words(setting: object) -> str:
+    return setting.value if isinstance(setting, StrEnum) else str(setting)
+
+
+def mean_over_groups(valued: Iterable[tuple[str, float | None]]) -> float | None:
+    """Return the mean of the groups' means, so that a group counts once however many values it has; None where none is known."""
+    groups: dict[str, list[float | None]] = {}
+    for group, value in valued:
+        groups.setdefault(group, []).append(value)
+    return mean(mean(values) for values in groups.values())
 
 
 def mean(values: Iterable[float | None]) -> float | None:
@@ -145,8 +237,8 @@ def difference(first: float | None, second: float | None) -> float | None:
 _SCALE = 2.0**64
 
 
-def figures(trajectory: Trajectory, tree: Tree, weights: Weights) -> Figures:
-    """Return what a trajectory is worth on its tree.
+def figures(trajectory: Trajectory, tree: Tree, settings: Settings) -> Figures:
+    """Return what a trajectory is worth on its tree, under the settings that it was made with.
 
     Source: design.md, section 3.
     """
@@ -158,37 +250,46 @@ def figures(trajectory: Trajectory, tree: Tree, weights: Weights) -> Figures:
     if trajectory.stop is Stop.POLICY_ERROR or floor is None or top is None:
         return Figures(None, None, None, n, k, wasted, None, None, None, off_support)
     climb = _climb(trajectory, tree, floor)
-    best = floor if climb.best is None else climb.best
-    quality = _quality(best, floor, top, weights.normalize)
-    value = quality - weights.beta1 * n + weights.beta2 * n / max(1, k)
-    area = _quality(climb.mean_best, floor, top, weights.normalize) if n else quality
-    return Figures(value, quality, best, n, k, wasted, climb.attempts, climb.rounds, area, off_support)
+    last = climb.steps[-1]
+    normalize = settings.weights.normalize
+    quality = _quality(last.best, floor, top, normalize)
+    most = settings.limits.max_attempts
+    budget = len(tree.attempts) if most is None else min(most, len(tree.attempts))
+    shares = tuple((step.attempts, _quality(step.best, floor, top, Normalize.TREE)) for step in climb.steps)
+    value = OBJECTIVES[settings.objective](Course(quality, n, k, budget, shares), settings.weights)
+    area = _quality(climb.mean_best, floor, top, normalize) if n else quality
+    return Figures(value, quality, last.best, n, k, wasted, last.attempts, last.rounds, area, off_support)
+
+
+class _Step(NamedTuple):
+    """A new best score, after how many attempts and in which round it was met; 0 of both is the start."""
+
+    attempts: int
+    rounds: int
+    best: float
 
 
 class _Climb(NamedTuple):
-    """How the best score grew: the final best, the attempts and rounds it took, and its mean over the attempts."""
+    """How the best score grew: its steps from the start on, and its mean over the attempts."""
 
-    best: float | None
-    attempts: int
-    rounds: int
+    steps: list[_Step]
     mean_best: float
 
 
 def _climb(trajectory: Trajectory, tree: Tree, floor: float) -> _Climb:
     scores = tree.scores
     best = scores[0]
-    so_far = floor if best is None else best
-    attempts = rounds = 0
+    steps = [_Step(0, 0, floor if best is None else best)]
     course: list[float] = []
     for turn, taken in enumerate(trajectory.rounds, start=1):
         for place in taken.revealed:
             score = scores[place]
             if score is not None and (best is None or score > best):
-                best = so_far = score
-                attempts, rounds = len(course) + 1, turn
-            course.append(so_far)
+                best = score
+                steps.append(_Step(len(course) + 1, turn, score))
+            course.append(steps[-1].best)
     mean_best = mean(course)
-    return _Climb(best, attempts, rounds, so_far if mean_best is None else mean_best)
+    return _Climb(steps, steps[-1].best if mean_best is None else mean_best)
 
 
 def _quality(best: float, floor: float, top: float, normalize: Normalize) -> float:

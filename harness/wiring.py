@@ -41,6 +41,9 @@ def judged_by(settings: Settings) -> score.Settings:
         frontier=settings.frontier,
         weights=score.Weights(settings.beta1, settings.beta2, settings.normalize),
         seed=settings.seed,
+        objective=settings.objective,
+        weight=settings.weight,
+        group_by=settings.group_by,
     )
 
 

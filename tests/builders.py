@@ -79,7 +79,8 @@ def judged_in_process(candidate: Candidate, trees: Iterable[Tree], settings: Set
     for on in trees:
         decider = InProcess(names["Policy"], Context({}, settings.seed, settings.limits, on.frontier.value))
         trajectory = replay(on, decider, settings.limits)
-        results.append(Result(on.digest, on.name, on.system, trajectory, figures(trajectory, on, settings.weights)))
+        worth = figures(trajectory, on, settings)
+        results.append(Result(on.digest, on.name, on.system, trajectory, worth, task=on.task))
         if trajectory.fault is not None:
             break
     return Evaluation(candidate.digest, "in-process", settings, tuple(results))

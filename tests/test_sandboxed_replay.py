@@ -12,7 +12,7 @@ from builders import broom
 
 from harness.propose.templates import Template, defaults, load, render
 from harness.replay import InProcess, replay
-from harness.score import Normalize, Weights, figures
+from harness.score import Normalize, Settings, Weights, figures
 from harness.tree import Attempt, Root, Tree
 from sandbox.api import Context, Frontier, Limits
 from sandbox.base import GuestLimits
@@ -51,7 +51,8 @@ def test_every_conformance_case_has_its_outcome_behind_the_sandbox(sandbox: Sand
             trajectory = replay(tree, guest, limits)
 
             guest.finish()
-            result = figures(trajectory, tree, Weights(case["beta1"], case["beta2"], Normalize(case["normalize"])))
+            weights = Weights(case["beta1"], case["beta2"], Normalize(case["normalize"]))
+            result = figures(trajectory, tree, Settings(weights=weights))
             rounds = [{"picks": [*tree.ids(t.picks)], "revealed": [*tree.ids(t.revealed)]} for t in trajectory.rounds]
             fault = trajectory.fault.rule if trajectory.fault else None
             assert (trajectory.stop, rounds, fault) == (expected["stop"], expected["rounds"], expected.get("error")), case["name"]

@@ -19,7 +19,7 @@ from harness.check import ALLOWED_MODULES, check
 from harness.errors import InputError
 from harness.propose.templates import Kind, Parameter, Template, defaults, load, render
 from harness.replay import InProcess, Stop, Trajectory, replay
-from harness.score import Weights, figures, mean
+from harness.score import Settings, figures, mean
 from harness.tree import Attempt, Root, Tree
 from harness.treefile import read
 from sandbox.api import Context, Frontier, Limits, Node, View
@@ -91,7 +91,7 @@ def mean_value(name: str, trees: list[Tree]) -> float:
     """Return a template's mean value with its defaults, every tree on its own frontier."""
     source = render(TEMPLATES[name], defaults(TEMPLATES[name]))
     runs = ((run(source, one, Limits(), one.frontier.value), one) for one in trees)
-    value = mean(figures(trajectory, one, Weights()).value for trajectory, one in runs)
+    value = mean(figures(trajectory, one, Settings()).value for trajectory, one in runs)
     assert value is not None
     return value
 

@@ -6,10 +6,11 @@ import difflib
 from typing import TYPE_CHECKING, Any
 
 from harness import wiring
+from harness.cli import rules
 from harness.cli.judgements import judgements
 from harness.cli.output import number, say, say_json, table
 from harness.cli.policies import required_version
-from harness.score import difference, mean
+from harness.score import Weight, difference, groups_of, mean, mean_over_groups
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,14 +34,14 @@ def diff(first: str, second: str, settings: Settings, as_json: bool) -> int:
         )
     )
     trees = [] if judged is None else _differences(*judged)
-    means = [mean(line[side] for line in trees if line["difference"] is not None) for side in ("first", "second")]
+    weight = Weight.TREE if judged is None else judged[0].run.plan.settings.weight
+    means = [_mean(trees, side, weight) for side in ("first", "second")]
     gain = difference(*means)
     if as_json:
-        run = None if judged is None else judged[0].run.number
-        values = {"first": means[0], "second": means[1], "difference": gain}
-        say_json(
-            {"first": one.number, "second": other.number, "run": run, "mean": values, "diff": "\n".join(code), "trees": trees}
-        )
+        document: dict[str, Any] = {"first": one.number, "second": other.number}
+        document |= {"run": None if judged is None else judged[0].run.number}
+        document |= {"mean": {"first": means[0], "second": means[1], "difference": gain}}
+        say_json(document | {"diff": "\n".join(code), "trees": trees})
         return 0
     say("\n".join(code) if code else "the code is the same")
     if judged is None:
@@ -58,7 +59,9 @@ def diff(first: str, second: str, settings: Settings, as_json: bool) -> int:
         for line in trees
     ]
     rows.append(["mean", "", number(means[0]), number(means[1]), number(gain, signed=True)])
-    say(f"\nvalue by tree, run {judged[0].run.number}\n" + table(head, rows, left=("tree", "split")))
+    run = judged[0].run
+    judged_by = f"{run.plan.settings.objective} by tree, run {run.number}{rules.words(run.plan.settings)}"
+    say(f"\n{judged_by}\n" + table(head, rows, left=("tree", "split")))
     return 0
 
 
@@ -68,14 +71,20 @@ def _both_judged(one: Sequence[Judgement], other: Sequence[Judgement]) -> tuple[
     return next(((judgement, of_other[judgement.run.number]) for judgement in one if judgement.run.number in of_other), None)
 
 
+def _mean(lines: Sequence[dict[str, Any]], side: str, weight: Weight) -> float | None:
+    known = [(line["group"], line[side]) for line in lines if line["difference"] is not None]
+    return mean(value for _, value in known) if weight is Weight.TREE else mean_over_groups(known)
+
+
 def _differences(one: Judgement, other: Judgement) -> list[dict[str, Any]]:
     of_other = {result.tree: result for _, result in other.results}
+    groups = groups_of((result for _, result in one.results), one.run.plan.settings.group_by)
     lines = []
     for split, result in one.results:
         against = of_other.get(result.tree)
         if against is None:
             continue
         values = result.figures.value, against.figures.value
-        line = {"name": result.name, "digest": result.tree, "system": result.system, "split": split.value}
-        lines.append(line | {"first": values[0], "second": values[1], "difference": difference(*values)})
+        line: dict[str, Any] = {"name": result.name, "digest": result.tree, "system": result.system, "group": groups[result.tree]}
+        lines.append(line | {"split": split.value, "first": values[0], "second": values[1], "difference": difference(*values)})
     return sorted(lines, key=lambda line: -abs(line["difference"] or 0.0))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import structlog
 
 from harness import treefile, wiring
-from harness.cli import policies, report
+from harness.cli import policies, report, rules
 from harness.cli.exits import Exit
 from harness.cli.output import counted, note, number
 from harness.cli.progress import steps
@@ -42,7 +42,8 @@ START = "parallel_refine"
 _EFFORT = ("repeats", "load_cpu_s", "decision_cpu_s", "replay_cpu_s", "wall_factor", "memory_mib", "output_kib")
 """Settings beside the plan's own that fix what a run comes to; the plan keeps them as options."""
 _ENGINE = ("sandbox", "runtime", "image")
-_RULES = ("beta1", "beta2", "normalize", "max_batch", "max_rounds", "max_attempts", "frontier")
+_JUDGED = ("objective", "weight", "group_by")
+_RULES = ("beta1", "beta2", "normalize", *_JUDGED, "max_batch", "max_rounds", "max_attempts", "frontier")
 _PLANNED = ("seed", "versions", "holdout", *_RULES, *_EFFORT, *_ENGINE)
 """Settings that a run keeps from its beginning to its end."""
 
@@ -87,7 +88,8 @@ def _begin(request: Request, loaded: Loaded) -> int:
         )
         run = store.begin_run(plan)
         trees = f"{counted(len(plan.development), 'tree')}, {len(plan.held_out)} held out"
-        note(f"run {run.number}: {counted(plan.versions, 'version')} over {trees}, {sandbox.name} sandbox")
+        how = f"{sandbox.name} sandbox{rules.words(plan.settings)}"
+        note(f"run {run.number}: {counted(plan.versions, 'version')} over {trees}, {how}")
         return _take(_Stage(run, settings, store, sandbox, _command(run, loaded)), request)
 
 
@@ -215,9 +217,8 @@ def _take(stage: _Stage, request: Request) -> int:
         if not ended:
             note(f"stopped; all that was told is recorded, and {stage.command} goes on from there")
     seconds = time.monotonic() - began
-    tasks = {row.digest: row.task for row in stage.store.tree_rows()}
     isolation = isolation_document(stage.sandbox) if request.as_json else {}
-    done = report.Report(stage.run, stage.store.name, tasks, judged, held_out, seconds, isolation)
+    done = report.Report(stage.run, stage.store.name, judged, held_out, seconds, isolation)
     report.show(done, request.verbose, request.as_json)
     return 0
 

@@ -33,6 +33,15 @@ Normalize: TypeAlias = Annotated[
     str | None,
     typer.Option("--normalize", metavar="tree|none", help="Quality as a share of the tree's span, or the plain score."),
 ]
+Objective: TypeAlias = Annotated[
+    str | None, typer.Option("--objective", metavar="value|attainment", help="What a replay is judged by.")
+]
+Weight: TypeAlias = Annotated[
+    str | None, typer.Option("--weight", metavar="tree|group", help="Means over trees, or over groups of trees.")
+]
+GroupBy: TypeAlias = Annotated[
+    str | None, typer.Option("--group-by", metavar="auto|task|source", help="What groups trees; auto prefers the source system.")
+]
 MaxBatch: TypeAlias = Annotated[str | None, typer.Option("--max-batch", metavar="N", help="Most picks in one round.")]
 MaxRounds: TypeAlias = Annotated[str | None, typer.Option("--max-rounds", metavar="N", help="Most rounds in one replay.")]
 MaxAttempts: TypeAlias = Annotated[

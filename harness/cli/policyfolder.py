@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 POLICY, RULES = "policy.py", "policy.toml"
 FORMAT = "policy/1"
 LIMITS = ("max_batch", "max_rounds", "max_attempts", "frontier", "seed")
-VALUE = ("beta1", "beta2", "normalize")
+VALUE = ("beta1", "beta2", "normalize", "objective", "weight", "group_by")
 GATE = (
     "alpha", "min_gain", "quality_margin", "group_margin", "max_off_support", "max_decision_s", "resamples", "power", "repeats",
 )  # fmt: skip

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from contextlib import closing, nullcontext
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness import treefile, wiring
-from harness.cli import policies
+from harness.cli import policies, rules
 from harness.cli.exits import Exit
 from harness.cli.output import counted, indented, note, number, one_line, say, say_json, table
 from harness.cli.progress import steps
 from harness.errors import InputError
 from harness.evaluate import Job, evaluate
-from harness.score import Evaluation
+from harness.score import Evaluation, Weight, groups_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from harness.cli.policies import Named
     from harness.config import Settings
-    from harness.score import Result
+    from harness.score import Objective, Result
     from harness.tree import Tree
     from sandbox.api import Fault
     from sandbox.base import Sandbox
@@ -94,7 +94,8 @@ def _look_at(files: Sequence[Path]) -> None:
 
 def settings_document(settings: Settings) -> dict[str, Any]:
     """Return the settings that fix an evaluation, as JSON."""
-    names = ("beta1", "beta2", "normalize", "max_batch", "max_rounds", "max_attempts", "frontier", "seed", "repeats")
+    judged = ("beta1", "beta2", "normalize", "objective", "weight", "group_by")
+    names = (*judged, "max_batch", "max_rounds", "max_attempts", "frontier", "seed", "repeats")
     limits = ("load_cpu_s", "decision_cpu_s", "replay_cpu_s", "wall_factor", "memory_mib", "output_kib")
     return {name: getattr(settings, name) for name in names + limits}
 
@@ -117,6 +118,7 @@ def result_document(result: Result) -> dict[str, Any]:
         "name": result.name,
         "digest": result.tree,
         "system": result.system,
+        "task": result.task,
         **asdict(result.figures),
         "stop": result.trajectory.stop,
         "fault": fault_document(result.trajectory.fault),
@@ -138,7 +140,27 @@ def _document(request: Request, named: Named, files: Sequence[Path], evaluation:
         "trees": trees,
         "mean_value": evaluation.value,
         "mean_quality": evaluation.quality,
+        "groups": [group._asdict() for group in _groups(evaluation)],
     }
+
+
+class _Group(NamedTuple):
+    """The trees of one group and their means; None where one of them faulted or none has a score."""
+
+    group: str
+    trees: int
+    value: float | None
+    quality: float | None
+
+
+def _groups(evaluation: Evaluation) -> list[_Group]:
+    groups = groups_of(evaluation.results, evaluation.settings.group_by)
+    plain = replace(evaluation, settings=replace(evaluation.settings, weight=Weight.TREE))
+    found = []
+    for group in sorted(set(groups.values())):
+        of = replace(plain, results=tuple(result for result in plain.results if groups[result.tree] == group))
+        found.append(_Group(group, len(of.results), of.value, of.quality))
+    return found
 
 
 def _rounds(tree: Tree, result: Result) -> list[dict[str, Any]]:
@@ -155,11 +177,13 @@ def _again(file: Path, result: Result) -> Tree:
 
 
 def _print(request: Request, named: Named, files: Sequence[Path], evaluation: Evaluation) -> None:
-    say(f"{named.label}  (policy {evaluation.policy[:12]}, sandbox {evaluation.sandbox}, {counted(len(files), 'tree')})\n")
+    facts = f"policy {evaluation.policy[:12]}, sandbox {evaluation.sandbox}, {counted(len(files), 'tree')}"
+    say(f"{named.label}  ({facts}{rules.words(evaluation.settings)})\n")
     rows = [result_row(result) for result in evaluation.results]
-    mean = "-" if evaluation.fault else number(evaluation.value)
-    rows.append(["mean", mean, number(evaluation.quality), *[""] * 5])
-    say(table(HEAD, rows, left=("tree", "stop")))
+    if evaluation.settings.weight is Weight.GROUP:
+        rows += [[f"group {of.group}", number(of.value), number(of.quality), *[""] * 5] for of in _groups(evaluation)]
+    rows.append(["mean", number(evaluation.value), number(evaluation.quality), *[""] * 5])
+    say(table(head(evaluation.settings.objective), rows, left=("tree", "stop")))
     if request.trajectory:
         for file, result in zip(files, evaluation.results, strict=True):
             say(f"\n{one_line(result.name)}:")
@@ -170,11 +194,13 @@ def _print(request: Request, named: Named, files: Sequence[Path], evaluation: Ev
     _print_output(evaluation.results)
 
 
-HEAD = ("tree", "value", "quality", "best", "N", "k", "wasted", "stop")
+def head(objective: Objective) -> tuple[str, ...]:
+    """Return the head of a table of replays."""
+    return ("tree", objective.value, "quality", "best", "N", "k", "wasted", "stop")
 
 
 def result_row(result: Result) -> list[str]:
-    """Return one replay as a row under `HEAD`."""
+    """Return one replay as a row under `head`."""
     figures = result.figures
     counts = [str(figures.n), str(figures.k), str(figures.wasted)]
     fault = result.trajectory.fault

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from harness.cli import rules
 from harness.cli.output import counted, number, say, say_json, table
 from harness.cli.replay import fault_document
 from harness.evolve import Split
-from harness.score import difference, mean
+from harness.score import Weight, difference, groups_of, mean, mean_over_groups
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,8 +28,6 @@ class Report:
 
     run: Run
     store: str
-    tasks: Mapping[str, str]
-    """The task of each tree, by digest."""
     judged: Sequence[Progress]
     held_out: Sequence[HeldOut]
     seconds: float
@@ -60,6 +59,7 @@ class _Pair(NamedTuple):
     digest: str
     system: str
     task: str
+    group: str
     incumbent: float | None
     best: float | None
 
@@ -85,20 +85,25 @@ def show(report: Report, verbose: bool, as_json: bool) -> None:
 def _pairs(report: Report, split: Split) -> Iterable[_Pair]:
     first = {result.tree: result for result in report.results(split, report.incumbent.version)}
     second = {result.tree: result for result in report.results(split, report.best.version)}
+    groups = groups_of([*first.values(), *second.values()], report.run.plan.settings.group_by)
     for digest, result in {**first, **second}.items():
         values = [of[digest].figures.value if digest in of else None for of in (first, second)]
-        yield _Pair(split, result.name, digest, result.system, report.tasks[digest], values[0], values[1])
+        yield _Pair(split, result.name, digest, result.system, result.task, groups[digest], values[0], values[1])
 
 
-def _means(pairs: Iterable[_Pair]) -> _Means:
+def _means(pairs: Iterable[_Pair], weight: Weight = Weight.TREE) -> _Means:
+    """Return the means over pairs: plain ones, or of one side as its run weighs trees."""
     pairs = list(pairs)
-    incumbent, best = _mean([pair.incumbent for pair in pairs]), _mean([pair.best for pair in pairs])
+    incumbent = _mean([(pair.group, pair.incumbent) for pair in pairs], weight)
+    best = _mean([(pair.group, pair.best) for pair in pairs], weight)
     return _Means(len(pairs), incumbent, best, difference(incumbent, best))
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    # Trees without a score take no part in a run: a value that is missing is a fault's.
-    return None if None in values else mean(values)
+def _mean(valued: Sequence[tuple[str, float | None]], weight: Weight) -> float | None:
+    values = [value for _, value in valued]
+    if None in values:  # trees without a score take no part in a run: a value that is missing is a fault's
+        return None
+    return mean(values) if weight is Weight.TREE else mean_over_groups(valued)
 
 
 def _by(what: Callable[[_Pair], str], pairs: Iterable[_Pair]) -> list[tuple[str, list[_Pair]]]:
@@ -122,16 +127,16 @@ def _side(pairs: Iterable[_Pair], side: Split) -> list[_Pair]:
 
 
 def _print(report: Report, pairs: Sequence[_Pair], verbose: bool) -> None:
-    incumbent, best = report.incumbent.version, report.best.version
+    incumbent, best, settings = report.incumbent.version, report.best.version, report.run.plan.settings
     head = ("trees", "count", f"incumbent v{incumbent.number}", f"best v{best.number}", "difference")
     rows = []
     for side in [split for split in Split if _side(pairs, split)]:
-        rows.append([_words(side), *_cells(_means(_side(pairs, side)))])
+        rows.append([_words(side), *_cells(_means(_side(pairs, side), settings.weight))])
         for system, recorded in _systems(pairs, side):
             rows.append([f"  {system}", *_cells(_means(recorded))])
             tasks = _tasks(recorded)
             rows += [[f"    {task}", *_cells(_means(group))] for task, group in tasks if len(tasks) > 1]
-    say(f"run {report.run.number}: {counted(len(report.judged), 'version')} in {report.seconds:.1f} s\n")
+    say(f"run {report.run.number}: {counted(len(report.judged), 'version')} in {report.seconds:.1f} s{rules.words(settings)}\n")
     say(table(head, rows, left=("trees",)))
     if verbose:
         each = [[p.name, _words(p.split), *_cells(_means([p]))[1:]] for p in pairs]
@@ -174,6 +179,7 @@ def _document(report: Report, pairs: Sequence[_Pair]) -> dict[str, Any]:
         "sandbox": plan.sandbox,
         "isolation": report.isolation,
         "seed": plan.seed,
+        **rules.document(plan.settings),
         "seconds": report.seconds,
         "versions": [_version(told) for told in report.judged],
         "incumbent": report.incumbent.version.number,
@@ -181,7 +187,7 @@ def _document(report: Report, pairs: Sequence[_Pair]) -> dict[str, Any]:
         "held_out_faults": {version: fault_document(fault) for version, fault in _faults(report).items()},
     }
     for split in Split:
-        document[split.value] = _means(_side(pairs, split))._asdict()
+        document[split.value] = _means(_side(pairs, split), plan.settings.weight)._asdict()
     recorded = [(split, system, of) for split in Split for system, of in _systems(pairs, split)]
     document["systems"] = [{"split": split, "system": system, **_means(of)._asdict()} for split, system, of in recorded]
     document["tasks"] = [

@@ -6,10 +6,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from harness import wiring
+from harness.cli import rules
 from harness.cli.judgements import judgements
 from harness.cli.output import clean, indented, number, say, say_exactly, say_json, table
 from harness.cli.policies import required_version
-from harness.cli.replay import HEAD, print_faults, result_document, result_row
+from harness.cli.replay import head, print_faults, result_document, result_row
 from harness.score import mean
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def _document(version: Version, lineage: Sequence[int], judged: Sequence[Judgeme
     runs = [
         {
             "run": judgement.run.number,
+            **rules.document(judgement.run.plan.settings),
             "splits": {
                 split.value: {
                     "value": evaluation.value,
@@ -112,21 +114,23 @@ def _print(version: Version, lineage: Sequence[int], incumbent: Version | None) 
 
 
 def _print_judgement(judgement: Judgement) -> None:
-    say(f"\njudged in run {judgement.run.number}")
+    settings = judgement.run.plan.settings
+    objective = settings.objective
+    say(f"\njudged in run {judgement.run.number}{rules.words(settings)}")
     rows = [
         [split.value.replace("_", "-"), str(len(evaluation.results)), number(evaluation.value), number(evaluation.quality)]
         for split, evaluation in judgement.splits.items()
     ]
-    say(indented(table(("trees", "count", "value", "quality"), rows, left=("trees",)), "  "))
+    say(indented(table(("trees", "count", objective.value, "quality"), rows, left=("trees",)), "  "))
     results = [result for _, result in judgement.results]
     systems = by_system(results)
     rows = [[system, str(len(of)), number(mean(r.figures.value for r in of))] for system, of in systems.items()]
-    say("\n" + indented(table(("system", "trees", "value"), rows, left=("system",)), "  "))
+    say("\n" + indented(table(("system", "trees", objective.value), rows, left=("system",)), "  "))
     valued = sorted((r for r in results if r.figures.value is not None), key=lambda result: result.figures.value or 0.0)
     worst, best = valued[:_EXTREMES], valued[max(_EXTREMES, len(valued) - _EXTREMES) :]
     for words, shown in (("worst", worst), ("best", best[::-1])):
         if shown:
-            say(f"\n  {words} trees\n" + indented(table(HEAD, map(result_row, shown), left=("tree", "stop")), "  "))
+            say(f"\n  {words} trees\n" + indented(table(head(objective), map(result_row, shown), left=("tree", "stop")), "  "))
     print_faults(results)
 
 

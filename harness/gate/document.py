@@ -6,8 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from harness.gate.verdict import Bounds, GroupDifference, Look, Outcome, Part, PartName, TreeDifference, Verdict
-from harness.score import Normalize, Settings, Weights
-from sandbox.api import Frontier, Limits
+from harness.score import settings_from
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,17 +41,10 @@ def verdict_from(document: Mapping[str, Any]) -> Verdict:
             "trees": tuple(TreeDifference(**tree) for tree in said["trees"]),
             "groups": tuple(GroupDifference(**group) for group in said["groups"]),
             "left_out": tuple((tree, why) for tree, why in said["left_out"]),
-            "settings": _settings(said["settings"]),
+            "settings": settings_from(said["settings"]),
             "bounds": Bounds(**said["bounds"]),
         }
     )
-
-
-def _settings(said: Mapping[str, Any]) -> Settings:
-    weights = Weights(**said["weights"] | {"normalize": Normalize(said["weights"]["normalize"])})
-    frontier = None if said["frontier"] is None else Frontier(said["frontier"])
-    known = {"limits": Limits(**said["limits"]), "frontier": frontier, "weights": weights}
-    return Settings(**{**said, **known})
 
 
 def _plain(value: Any) -> Any:

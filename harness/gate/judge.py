@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from harness.gate import claims, guards
 from harness.gate.differences import differences
 from harness.gate.verdict import Outcome, Part, PartName, Verdict
+from harness.score import Weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -62,7 +63,7 @@ def refuse_same(digest: str, settings: Settings, bounds: Bounds, sandbox: str) -
 
 
 def _asked(candidate: Evaluation, incumbent: Evaluation, found: Differences, bounds: Bounds, look: Look) -> list[Part]:
-    by_group = False
+    by_group = candidate.settings.weight is Weight.GROUP
     asked = [
         guards.distinct(candidate.policy, incumbent.policy),
         guards.sandbox(candidate, incumbent, bounds),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from harness.policy import Candidate, Event, EventKind, Origin, Version
 from harness.replay import Round, Stop, Trajectory
-from harness.score import Evaluation, Figures, Normalize, Result, Settings, Weights
+from harness.score import Evaluation, Figures, Result, Settings, settings_from
 from harness.store.records import Run, RunPlan, RunState, TreeRow
 from harness.tree import Direction, Tree, attempt_fields, attempt_of, header_fields, tree_of
-from sandbox.api import Fault, FaultKind, Frontier, Limits, Rule
+from sandbox.api import Fault, FaultKind, Frontier, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,17 +78,6 @@ def settings_row(settings: Settings) -> dict[str, Any]:
     return asdict(settings)
 
 
-def settings_from(said: dict[str, Any]) -> Settings:
-    """Return settings from their value of JSON."""
-    weights = said["weights"]
-    return Settings(
-        limits=Limits(**said["limits"]),
-        frontier=None if said["frontier"] is None else Frontier(said["frontier"]),
-        weights=Weights(**weights | {"normalize": Normalize(weights["normalize"])}),
-        seed=said["seed"],
-    )
-
-
 def provenance_row(candidate: Candidate) -> dict[str, Any]:
     """Return where a candidate came from: all of it but its source."""
     return {
@@ -131,13 +120,13 @@ def result_row(result: Result) -> dict[str, Any]:
 
 
 def result_from(row: Row[*tuple[Any, ...]]) -> Result:
-    """Return the result of a replay's row."""
+    """Return the result of a replay's row with the task of its tree."""
     said = row.result
     rounds = tuple(Round(tuple(picks), tuple(revealed), wasted) for picks, revealed, wasted in said.pop("rounds"))
     fault = said.pop("fault")
     trajectory = Trajectory(said.pop("trajectory"), rounds, Stop(row.stop), None if fault is None else _fault_from(fault))
     figures = Figures(**said.pop("figures"))
-    return Result(tree=row.tree, trajectory=trajectory, figures=figures, **said)
+    return Result(tree=row.tree, task=row.task, trajectory=trajectory, figures=figures, **said)
 
 
 def evaluation_from(row: Row[*tuple[Any, ...]], replays: Iterable[Row[*tuple[Any, ...]]]) -> Evaluation:

@@ -406,7 +406,12 @@ def _evaluation(connection: Connection, run: Run, version: Version, split: str) 
     row = connection.execute(query).first()
     if row is None:
         return None
-    replays = select(tables.replays).where(tables.replays.c.evaluation == row.number).order_by(tables.replays.c.place)
+    replays = (
+        select(tables.replays, tables.trees.c.task)
+        .join_from(tables.replays, tables.trees, tables.replays.c.tree == tables.trees.c.digest)
+        .where(tables.replays.c.evaluation == row.number)
+        .order_by(tables.replays.c.place)
+    )
     return rows.evaluation_from(row, connection.execute(replays))
 
 

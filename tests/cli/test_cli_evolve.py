@@ -343,3 +343,27 @@ def test_a_version_that_is_not_there_is_named(command: Callable[..., Ended], sea
         assert "there is no version 9" in ended.err
     assert "expected the number of a version" in command("show", "latest").err
     assert "there is no run 5" in command("history", "--run", 5).err
+
+
+def test_a_run_is_judged_by_one_objective_from_its_beginning_to_its_end(command: Callable[..., Ended], searches: Path) -> None:
+    asked = ("--objective", "attainment", "--weight", "group", "--group-by", "task")
+    for number, file in enumerate(sorted(searches.iterdir())):
+        treefile.write(replace(treefile.read(file), task="packing" if number < 6 else "sorting"), file)
+
+    shown = command("evolve", "--trees", searches, *LOCAL, "--versions", 2, "--holdout", 0, *asked)
+    told = command("evolve", "--trees", searches, *LOCAL, "--versions", 2, "--holdout", 0, *asked, "--json").json
+
+    words = ", objective attainment, groups weighted alike (task)"
+    assert f"local sandbox{words}" in shown.err
+    assert words in shown.out.splitlines()[0]
+    assert (told["objective"], told["weight"], told["group_by"]) == ("attainment", "group", "task")
+    of_task = {line["task"]: line["incumbent"] for line in told["tasks"]}
+    assert told["development"]["incumbent"] == pytest.approx(sum(of_task.values()) / 2, abs=1e-12)
+    assert told["versions"][0]["value"] == told["development"]["incumbent"]
+    with Store.open(STORE) as store:
+        assert (store.run(1).plan.settings.objective, store.run(1).plan.settings.weight) == ("attainment", "group")
+    assert f"attainment by tree, run 2{words}" in command("diff", "v1", "v2").out
+    assert "objective attainment" in command("show", "v1").out
+    assert command("show", "v1", "--json").json["runs"][0]["objective"] == "attainment"
+    refused = command("evolve", "--resume", "--objective", "value")
+    assert "--objective: a run goes on with the plan it began with" in refused.err

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -336,3 +338,33 @@ def test_one_bug_is_told_once_whatever_the_trees_make_of_its_words(
     assert ended.code == 1
     assert ended.out.count("raise KeyError(view.nodes[0].score)") == 1
     assert "and 2 more trees: exception in round 1" in ended.out
+
+
+def test_another_objective_is_named_wherever_its_figures_stand(command: Callable[..., Ended], policy: Path, trees: Path) -> None:
+    args = ("replay", policy, "--trees", trees, "--sandbox", "local", "--objective", "attainment")
+
+    shown, told = command(*args), command(*args, "--json").json
+
+    assert "sandbox local, 3 trees, objective attainment)" in shown.out
+    assert re.search(r"tree +attainment +quality", shown.out)
+    assert told["settings"]["objective"] == "attainment"
+    assert told["mean_value"] == pytest.approx(sum(tree["value"] for tree in told["trees"]) / 3)
+    assert all(0 < tree["value"] <= 1 for tree in told["trees"])
+
+
+def test_groups_of_trees_count_once_each_where_asked_for(command: Callable[..., Ended], policy: Path, trees: Path) -> None:
+    for name, task in (("one", "packing"), ("two", "packing"), ("three", "sorting")):
+        file = trees / f"{name}.jsonl"
+        treefile.write(replace(treefile.read(file), task=task), file)
+    args = ("replay", policy, "--trees", trees, "--sandbox", "local")
+
+    shown, told = command(*args, "--weight", "group"), command(*args, "--weight", "group", "--group-by", "task", "--json").json
+
+    value = {tree["name"]: tree["value"] for tree in told["trees"]}
+    packing = (value["one"] + value["two"]) / 2
+    assert [(group["group"], group["trees"]) for group in told["groups"]] == [("packing", 2), ("sorting", 1)]
+    assert told["groups"][0]["value"] == pytest.approx(packing, abs=1e-12)
+    assert told["mean_value"] == pytest.approx((packing + value["three"]) / 2, abs=1e-12)
+    assert "groups weighted alike (auto)" in shown.out
+    assert re.search(rf"group packing +{packing:.4f}", shown.out)
+    assert re.search(rf"mean +{told['mean_value']:.4f}", shown.out)

@@ -12,9 +12,10 @@ import pytest
 from commands import environment, process
 
 from harness import config, wiring
+from harness.cli import options
 from harness.errors import InputError
 from harness.gate.verdict import Bounds
-from harness.score import Effort
+from harness.score import Effort, GroupBy, Objective, Weight
 from harness.score import Settings as JudgedBy
 from sandbox.base import GuestLimits
 
@@ -150,6 +151,12 @@ def test_every_setting_has_its_wish_and_its_help() -> None:
     for name in config.FIELDS:
         assert config.wish(name)
         assert str(config.Settings.model_fields[name].description).endswith(".")
+
+
+def test_help_lists_every_objective_weight_and_grouping() -> None:
+    """The options are written out, since `--help` imports none of the core."""
+    for option, choices in ((options.Objective, Objective), (options.Weight, Weight), (options.GroupBy, GroupBy)):
+        assert option.__metadata__[0].metavar == "|".join(choices)
 
 
 def test_a_password_is_never_shown(command: Callable[..., Ended]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from builders import Scripted
 
 from harness.replay import replay
-from harness.score import Normalize, Weights, figures
+from harness.score import Normalize, Settings, Weights, figures
 from harness.tree import Attempt, Root, Tree
 from sandbox.api import Frontier, Limits
 
@@ -32,7 +32,7 @@ def test_replay_has_exactly_the_recorded_outcome(case: dict[str, Any]) -> None:
     expected = case["expected"]
 
     trajectory = replay(tree, Scripted(tree, case["script"]), Limits(**given))
-    result = figures(trajectory, tree, weights)
+    result = figures(trajectory, tree, Settings(weights=weights))
 
     rounds = [{"picks": [*tree.ids(turn.picks)], "revealed": [*tree.ids(turn.revealed)]} for turn in trajectory.rounds]
     assert trajectory.stop == expected["stop"]

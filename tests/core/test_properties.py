@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.replay import InProcess, Replay, Stop, replay
-from harness.score import Normalize, Weights, figures
+from harness.score import Normalize, Settings, Weights, figures
 from harness.tree import Attempt, Direction, Root, Tree
 from sandbox.api import FEEDBACK_CHARACTERS, HYPOTHESIS_CHARACTERS, Context, Frontier, Limits, PolicyFault, View
 
@@ -182,7 +182,7 @@ def test_figures_equal_those_recomputed_from_the_trajectory(
 ) -> None:
     weights = Weights(0.001, 0.005, Normalize.NONE if as_it_is else Normalize.TREE)
     trajectory = play(tree, script, given_limits).trajectory
-    found = figures(trajectory, tree, weights)
+    found = figures(trajectory, tree, Settings(weights=weights))
     model = Model(tree, given_limits)
     for taken in trajectory.rounds:
         model.serve(taken.picks)

@@ -23,7 +23,7 @@ SHARE = Weights(0.0, 0.0, Normalize.TREE)
 
 
 def judged(on: Tree, *batches: Sequence[str], weights: Weights = SHARE, **limits: Any) -> Figures:
-    return figures(replay(on, Scripted(on, batches), Limits(**limits)), on, weights)
+    return figures(replay(on, Scripted(on, batches), Limits(**limits)), on, Settings(Limits(**limits), weights=weights))
 
 
 def test_value_is_quality_less_attempts_plus_attempts_for_each_round() -> None:
@@ -131,7 +131,7 @@ def evaluation(*trees: Tree, batches: Sequence[Sequence[str]] = (("root",),)) ->
     results = []
     for on in trees:
         trajectory = replay(on, Scripted(on, batches), Limits())
-        results.append(Result(on.digest, on.name, on.system, trajectory, figures(trajectory, on, SHARE)))
+        results.append(Result(on.digest, on.name, on.system, trajectory, figures(trajectory, on, Settings(weights=SHARE))))
     return Evaluation("0" * 64, "none", Settings(weights=SHARE), tuple(results))
 
 

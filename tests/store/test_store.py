@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +18,8 @@ from store_records import TREE, candidate, evaluated, evaluation, plan, promoted
 from harness.errors import InputError, StoreError
 from harness.policy import Candidate, Event, EventKind, Origin, digest_of
 from harness.replay import Stop
-from harness.score import Normalize, Settings, Weights
-from harness.store import RunPlan, RunState, StaleError, Store
+from harness.score import GroupBy, Normalize, Objective, Settings, Weight, Weights, settings_from
+from harness.store import RunPlan, RunState, StaleError, Store, rows
 from harness.tree import Attempt, Direction, Root, Tree
 from harness.treefile import read
 from sandbox.api import Fault, FaultKind, Frontier, Limits, Rule
@@ -440,3 +442,25 @@ def filled(store: Store) -> None:
     results = result(TREE), result(TREE, None, fault)
     assert results[1].trajectory.stop is Stop.POLICY_ERROR
     store.judge(run, version, {"development": evaluation(version, *results)}, [evaluated(version, run), promoted(version)], 1)
+
+
+def test_settings_of_before_there_was_a_choice_of_objective_are_the_defaults() -> None:
+    """Rows of the first version name no objective; what they were judged by is the default of today."""
+    chosen = Settings(objective=Objective.ATTAINMENT, weight=Weight.GROUP, group_by=GroupBy.TASK)
+    row = rows.settings_row(chosen)
+    assert settings_from(json.loads(json.dumps(row))) == chosen
+
+    for name in ("objective", "weight", "group_by"):
+        del row[name]
+    assert settings_from(row) == Settings()
+
+
+def test_a_replay_knows_the_task_of_its_tree(store: Store) -> None:
+    on = replace(TREE, task="packing")
+    store.add_trees([on])
+    run = store.begin_run(plan(on))
+    version = store.propose(run, candidate("a"), 0)
+    judged = evaluation(version, replace(result(on), task="packing"))
+    store.judge(run, version, {"development": judged}, [evaluated(version, run)], store.head(run))
+
+    assert store.evaluation(run, version, "development") == judged
