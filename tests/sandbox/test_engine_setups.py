@@ -260,19 +260,9 @@ def test_a_runtime_is_passed_on_and_shown(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert sandbox.describe().runtime == "another"
         sandbox.close()
         policy = tmp_path / "policy.py"
-        policy.write_text(GOOD)
-        command = [
-            "replay",
-            policy,
-            "--trees",
-            PROJECT / "examples/trees",
-            "--sandbox",
-            "docker",
-            "--runtime",
-            "another",
-            "--json",
-        ]
-        run = [sys.executable, "-m", "harness", *command]
+        policy.write_text("class Policy:\n    def __init__(self, context): pass\n    def decide(self, view): return []\n")
+        trees = PROJECT / "examples/trees"
+        run = [sys.executable, "-m", "harness", "replay", policy, "--trees", trees, "--runtime", "another", "--json"]
         told = subprocess.run(run, env={**os.environ, "PYTHONPATH": str(PROJECT)}, cwd=tmp_path, capture_output=True, check=True)
         assert json.loads(told.stdout)["isolation"]["runtime"] == "another"
 
