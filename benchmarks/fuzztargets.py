@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 _LIMITS = GuestLimits()
 _JOB_LIMITS = JobLimits()
 _LONGEST_BATCH = 64
-_ENDED = wire.ENDED.pack(wire.ENDED_MARK, 9, 10_000, 2_000, 30 * 2**20, 0, wire.NO_CALL, 0)
-_HOSTILE_ENDED = wire.ENDED.pack(wire.ENDED_MARK, 9, 0, 0, 0, 0, 101, 0xC000003E)
+_ENDED = wire.ENDED.pack(wire.ENDED_MARK, 0, wire.NO_CALL, 0, 9, 0, 10_000, 0, 2_000, 30 * 2**10, *bytes(13))
+_HOSTILE_ENDED = wire.ENDED.pack(wire.ENDED_MARK, 0, 101, 0xC000003E, 9, *bytes(18))
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,12 +225,13 @@ class Process:
                 raise SandboxError(f"the sandbox's runner failed: {frame[1:].decode('utf-8', 'replace')}")
             if len(frame) not in {wire.ENDED.size, wire.ENDED.size + wire.NOTES_BYTES} or frame[:1] != wire.ENDED_MARK:
                 raise RunnerLostError("the runner is gone")
-            _, status, user_us, system_us, memory_bytes, _, call, machine = wire.ENDED.unpack_from(frame)
-            if max(user_us, system_us, memory_bytes) > _MOST_BYTES:
+            _, _, call, machine, status, *usage = wire.ENDED.unpack_from(frame)
+            user_s, user_us, system_s, system_us, memory_kib = usage[:5]
+            if not all(0 <= figure <= _MOST_BYTES // 1024 for figure in usage[:5]):
                 raise RunnerLostError("the runner speaks of more time or memory than there is")
             trace = self._take_notes(frame[wire.ENDED.size :])
-            cpu_s, name = (user_us + system_us) / 1e6, calls.name_of(call, machine)
-            self._end = _End(status, cpu_s, memory_bytes, by_us, call, name, trace)
+            cpu_s, name = user_s + system_s + (user_us + system_us) / 1e6, calls.name_of(call, machine)
+            self._end = _End(status, cpu_s, memory_kib * 1024, by_us, call, name, trace)
         return self._end
 
     def _take_notes(self, notes: bytes) -> str:

@@ -34,6 +34,7 @@ class RunnerSession:
         self._limits = limits
         self._runner: Runner | None = launch()
         self._code: bytes | None = None
+        self._processes = 0
         self._replay: SandboxedReplay | None = None
 
     def start(self, context: Context) -> SandboxedReplay:
@@ -64,25 +65,25 @@ class RunnerSession:
         self.close()
 
     def health(self) -> tuple[int, int, int]:
-        """Return what no replay may change but the first: replays so far, open descriptors and nice value of the runner."""
+        """Return what no replay may change but the first: processes so far, open descriptors and nice value of the runner."""
         if self._replay is not None:
             self._replay.finish()
         control = self._running().control
         control.send(wire.PING_MARK)
-        _, replays, descriptors, nice = wire.PONG.unpack(control.recv(wire.MESSAGE_BYTES))
-        return replays, descriptors, nice
+        _, descriptors, nice = wire.PONG.unpack(control.recv(wire.MESSAGE_BYTES))
+        return self._processes, descriptors, nice
 
     def begin(self, context: Context) -> Process:
         """Return a process with the policy loaded. For `SandboxedReplay`."""
         if self._code is None:
-            process = Process(self._running(), self._limits, 0)
+            process = self._fork(0)
             try:
                 self._code = process.compile(marshal.dumps((wire.COMPILE, self._source), wire.MARSHAL_VERSION))
             finally:
                 process.finish()
         limits = (context.limits.max_rounds, context.limits.max_batch, context.limits.max_attempts)
         program = (wire.LOAD, self._code, self._source, dict(context.params), context.seed, limits, str(context.frontier))
-        process = Process(self._running(), self._limits, context.limits.max_batch)
+        process = self._fork(context.limits.max_batch)
         try:
             process.load(marshal.dumps(program, wire.MARSHAL_VERSION))
         except PolicyFault as broken:
@@ -97,6 +98,10 @@ class RunnerSession:
         loss = runner.loss()
         runner.close()
         return loss
+
+    def _fork(self, longest_batch: int) -> Process:
+        self._processes += 1  # counted here, since the runner's memory is each child's
+        return Process(self._running(), self._limits, longest_batch)
 
     def _running(self) -> Runner:
         if self._runner is None:

@@ -29,7 +29,6 @@ from sandbox.guest.sink import Sink
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from mmap import mmap
     from types import FrameType
 
     from sandbox.api import Outcome
@@ -48,6 +47,7 @@ class Layers:
     """What the runner prepares once for all its children. A layer of None is switched off, which only tests do."""
 
     null: int  # descriptor of /dev/null
+    identity: kernel.Identity
     landlock: kernel.LandlockLock | None
     seccomp: kernel.SeccompLock | None
     watch: int | None  # descriptor that becomes readable when a child makes a hostile call; None where the kernel has none
@@ -55,7 +55,8 @@ class Layers:
     own_address_space: int
     namespaces: bool
     reserve: list[bytes]  # given up when memory has run out, so that this can be reported
-    notes: mmap  # shared with the runner, and blank when a child starts
+    notes: memoryview  # shared with the runner, and blank when a child starts
+    pages: memoryview  # the whole pages that the notes lie in, which a child can reach as well
 
 
 def settle() -> None:
@@ -95,6 +96,7 @@ def serve(channel: int, layers: Layers, memory_bytes: int, cpu_s: int, output_by
 def _confine(channel: int, layers: Layers, memory_bytes: int, cpu_s: int) -> None:
     """Give up everything, in the order in which each step still finds what it needs."""
     kernel.die_with_parent(signal.SIGKILL)
+    layers.identity.hide()
     for descriptor in (0, 1, 2):
         os.dup2(layers.null, descriptor)
     if layers.landlock is not None:

@@ -1,11 +1,14 @@
 """The few calls to the kernel that Python has no function for, by ctypes. Everything is prepared before the fork."""
 
+import _thread
 import ctypes
 import fcntl
 import os
 import struct
+import time
+from itertools import pairwise
 
-from sandbox.guest.wire import UNKNOWN_CALL
+from sandbox.guest.wire import ENDED_CALL, NO_CALL, UNKNOWN_CALL
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 _PR_GET_SECCOMP = 21
@@ -13,7 +16,11 @@ _SECCOMP_MODE_FILTER = 2
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _SECCOMP_SET_MODE_FILTER, _SECCOMP_FILTER_FLAG_NEW_LISTENER = 1, 8
 _SECCOMP_NOTIFICATION = struct.Struct("<QIIiIQ6Q")  # id, pid, flags; number, AUDIT_ARCH, instruction pointer, arguments
+_CALL_OFFSET = 16  # of its number, which AUDIT_ARCH follows
 _SECCOMP_RECEIVE = 0xC0502100
+_RUSAGE_FIELDS = 18
+_THREAD_BYTES, _STATE_BYTES = 1024, 512  # of the C library's and of Python's thread, within which the number lies
+_NOBODY = 1
 _LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 444, 446
 _LANDLOCK_VERSION = 1
 _LANDLOCK_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}  # rights by ABI; 16 from 5 on
@@ -23,6 +30,8 @@ _CLONE_NEWUTS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWNET = 0x04000000, 0x0800
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_wait4 = _libc.wait4
+_wait4.restype = None
 
 
 class _FilterProgram(ctypes.Structure):
@@ -69,6 +78,39 @@ def leave_namespaces() -> bool:
     return any(_libc.unshare(flags) == 0 for flags in (wanted, wanted | _CLONE_NEWUSER))
 
 
+class Identity:
+    """Where the C library and Python keep the thread's number, without asking the kernel each time.
+
+    A child's number counts the children before it. What it gets in place of it is the same in all.
+    """
+
+    def __init__(self) -> None:
+        me, own = _thread.get_ident(), _thread.get_native_id()
+        ctypes.pythonapi.PyThreadState_Get.restype = ctypes.c_void_p
+        state = ctypes.pythonapi.PyThreadState_Get()
+        words = [ctypes.c_uint32.from_address(me + offset) for offset in range(0, _THREAD_BYTES, 4)]
+        fields = [ctypes.c_ulong.from_address(state + offset) for offset in range(0, _STATE_BYTES, 8)]
+        # Of the C library, whose layout is its own business: the word that its thread clocks are made from.
+        in_library = [word for word in words if word.value == own and _is_source_of_clocks(word, me)]
+        in_python = [second for first, second in pairwise(fields) if first.value == me and second.value == own]
+        if not in_library or not in_python:
+            raise OSError("it is not known where this Python and its C library keep the number of a thread")
+        self._places = (in_library[0], in_python[0])
+
+    def hide(self) -> None:
+        """Forget the number of this process, for good."""
+        for place in self._places:
+            place.value = _NOBODY
+
+
+def _is_source_of_clocks(word: ctypes.c_uint32, thread: int) -> bool:
+    own, before = word.value, time.pthread_getcpuclockid(thread)
+    word.value = own + 1
+    after = time.pthread_getcpuclockid(thread)
+    word.value = own
+    return after != before
+
+
 class SeccompLock:
     """A filter, laid out in memory before the fork."""
 
@@ -96,15 +138,40 @@ def watch(instructions: bytes) -> int | None:
     return descriptor if descriptor >= 0 else None
 
 
-def watched_call(descriptor: int) -> tuple[int, int]:
-    """Return number and AUDIT_ARCH of the call that a child waits in, as the kernel tells them."""
-    notification = bytearray(_SECCOMP_NOTIFICATION.size)
-    try:
-        fcntl.ioctl(descriptor, _SECCOMP_RECEIVE, notification)
-    except OSError:  # it waits no more
-        return UNKNOWN_CALL, 0
-    _, _, _, number, architecture, *_ = _SECCOMP_NOTIFICATION.unpack(notification)
-    return number, architecture
+class Remains:
+    """How a child ended, as the bytes that the kernel writes, in memory that is wiped before the next child starts.
+
+    No object is made of any of it: a freed object's content stays in the memory of this process, and so in each later child,
+    which could read there what the one before had decided.
+    """
+
+    def __init__(self) -> None:
+        self._notification = bytearray(_SECCOMP_NOTIFICATION.size)
+        self._status = ctypes.c_int()
+        self._usage = (ctypes.c_long * _RUSAGE_FIELDS)()
+        self._called = memoryview(self._notification)[_CALL_OFFSET : _CALL_OFFSET + ENDED_CALL.size]
+        self.parts = (self._called, memoryview(self._status).cast("B"), memoryview(self._usage).cast("B"))
+        """Call, status and usage, as the frame ENDED holds them."""
+        self.wipe()
+
+    def wipe(self) -> None:
+        """Forget everything."""
+        self._notification[:] = bytes(_SECCOMP_NOTIFICATION.size)
+        self._called[:] = ENDED_CALL.pack(NO_CALL, 0)
+        self._status.value = 0
+        ctypes.memset(self._usage, 0, ctypes.sizeof(self._usage))
+
+    def take_call(self, descriptor: int) -> None:
+        """Take number and AUDIT_ARCH of the call that a child waits in."""
+        self._notification[:] = bytes(_SECCOMP_NOTIFICATION.size)  # which the kernel asks for
+        try:
+            fcntl.ioctl(descriptor, _SECCOMP_RECEIVE, self._notification)
+        except OSError:  # it waits no more
+            self._called[:] = ENDED_CALL.pack(UNKNOWN_CALL, 0)
+
+    def take_end(self, pid: int) -> None:
+        """Wait for this child to end."""
+        _wait4(pid, ctypes.byref(self._status), 0, self._usage)
 
 
 class LandlockLock:

@@ -1,8 +1,14 @@
-"""A runner whose host is at the other end of its standard input and output: for engines that cannot share a socket with us."""
+"""A runner whose host is at the other end of its standard input and output: for engines that cannot share a socket with us.
+
+What passes through here, questions and answers, lies in memory of its own that is wiped or given back: the next child is a copy
+of this process, freed memory included, and must not find there what another replay was about.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
+import mmap
 import os
 import select
 import socket
@@ -14,9 +20,13 @@ from sandbox.guest import relaywire, wire
 from sandbox.guest.runner import Runner
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sandbox.guest import child
+    from sandbox.guest.runner import Part
 
 _READ_BYTES = 256 * 1024
+_FIGURES = 256  # more than go by unused since the last child
 
 
 class Stream:
@@ -24,37 +34,57 @@ class Stream:
 
     def __init__(self) -> None:
         self.incoming, self._outgoing = os.dup(0), os.dup(1)
+        self._input = io.FileIO(self.incoming)
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
         os.dup2(null, 1)
         os.close(null)
-        self._pending = bytearray()
+        self._view = memoryview(mmap.mmap(-1, relaywire.IN.size + relaywire.FRAME_BYTES + _READ_BYTES))
+        self._end = 0
 
     def send(self, frame: bytes) -> None:
         """Send a frame of the control channel."""
         self.put(relaywire.ORDER, frame, 0)
 
-    def put(self, kind: bytes, payload: bytes, cpu_us: int) -> None:
-        """Send a frame of any kind."""
-        left = memoryview(relaywire.OUT.pack(kind, len(payload), cpu_us) + payload)
-        while left:
-            left = left[os.write(self._outgoing, left) :]
+    def sendmsg(self, parts: list[Part]) -> None:
+        """Send a frame of the control channel that lies in several places."""
+        self._write([relaywire.OUT.pack(relaywire.ORDER, sum(map(len, parts)), 0), *parts])
 
-    def take(self) -> list[tuple[bytes, bytes]] | None:
-        """Read once, and return the frames that are whole; None when the host is gone."""
-        chunk = os.read(self.incoming, _READ_BYTES)
-        if not chunk:
-            return None
-        pending, frames = self._pending, []
-        pending += chunk
-        while len(pending) >= relaywire.IN.size:
-            kind, size = relaywire.IN.unpack_from(pending)
-            end = relaywire.IN.size + size
-            if len(pending) < end:
+    def put(self, kind: bytes, payload: Part, cpu_us: int) -> None:
+        """Send a frame of any kind."""
+        self._write([relaywire.OUT.pack(kind, len(payload), cpu_us), payload])
+
+    def _write(self, parts: list[Part]) -> None:
+        left = [memoryview(part) for part in parts]
+        while left:
+            written = os.writev(self._outgoing, left)
+            while left and written >= len(left[0]):
+                written -= len(left.pop(0))
+            if left:
+                left[0] = left[0][written:]
+
+    def read(self) -> bool:
+        """Read once; return False when the host is gone."""
+        size = self._input.readinto(self._view[self._end : self._end + _READ_BYTES])
+        self._end += size
+        return size > 0
+
+    def frames(self) -> Iterator[tuple[bytes, memoryview]]:
+        """Yield the frames that are whole; each is wiped as soon as the next one is asked for."""
+        start = 0
+        while self._end - start >= relaywire.IN.size:
+            kind, size = relaywire.IN.unpack_from(self._view, start)
+            stop = start + relaywire.IN.size + size
+            if self._end < stop:
                 break
-            frames.append((kind, bytes(pending[relaywire.IN.size : end])))
-            del pending[:end]
-        return frames
+            yield kind, self._view[start + relaywire.IN.size : stop]
+            self._view[start:stop] = bytes(stop - start)
+            start = stop
+        if start:
+            left = self._end - start
+            self._view[:left] = self._view[start : self._end]
+            self._view[left : self._end] = bytes(start)
+            self._end = left
 
 
 class RelayedRunner(Runner):
@@ -64,7 +94,9 @@ class RelayedRunner(Runner):
         super().__init__(stream, layers)
         self._stream = stream
         self._channel: socket.socket | None = None
-        self._undelivered: deque[bytes] = deque()
+        self._undelivered: deque[mmap.mmap] = deque()
+        self._frame = memoryview(mmap.mmap(-1, relaywire.FRAME_BYTES))
+        self._longest = 0
         self._credit = 0
         self._clock = 0
         self._cpu_us = 0
@@ -86,10 +118,9 @@ class RelayedRunner(Runner):
             if self._channel is not None and (events := ready.get(self._channel.fileno())):
                 self._exchange(self._channel, events)
             if self._stream.incoming in ready:
-                frames = self._stream.take()
-                if frames is None:
+                if not self._stream.read():
                     self._leave()
-                for kind, payload in frames:
+                for kind, payload in self._stream.frames():
                     self._take(kind, payload)
             elif not ready:
                 self._report()
@@ -105,22 +136,32 @@ class RelayedRunner(Runner):
             if channel is not None and wanted:
                 self._poll.unregister(channel)
 
-    def _take(self, kind: bytes, payload: bytes) -> None:
+    def _take(self, kind: bytes, payload: memoryview) -> None:
         if kind == relaywire.DATA:
             if self._channel is not None:
-                self._undelivered.append(payload)
+                kept = mmap.mmap(-1, len(payload))  # which goes back to the kernel
+                kept[:] = payload
+                self._undelivered.append(kept)
                 self._deliver(self._channel)
         elif kind == relaywire.GRANT:
             self._credit += relaywire.GRANTED.unpack(payload)[0]
         elif payload[:1] == wire.RUN_MARK:
             self._close_channel()
+            self._forget()
             self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._channel.setblocking(False)
-            self._credit, self._cpu_us = relaywire.WINDOW_BYTES, 0
-            self.obey(payload, [theirs.detach()])
+            self.obey(bytes(payload), [theirs.detach()])
             self._clock = (~self._child << 3) | 2  # of another process, as the kernel numbers clocks
         else:
-            self.obey(payload, [])
+            self.obey(bytes(payload), [])
+
+    def _forget(self) -> None:
+        """Leave nothing of the last child to the next one."""
+        self._credit, self._cpu_us = relaywire.WINDOW_BYTES, 0
+        self._frame[: self._longest] = bytes(self._longest)
+        self._longest = 0
+        for _ in [2**60 + place for place in range(_FIGURES)]:  # lie where the figures that went by have lain
+            pass
 
     def _exchange(self, channel: socket.socket, events: int) -> None:
         if events & select.POLLOUT:
@@ -141,13 +182,14 @@ class RelayedRunner(Runner):
     def _copy(self, channel: socket.socket) -> bool:
         """Hand one frame of the child on; return whether there was one."""
         try:
-            frame = channel.recv(relaywire.FRAME_BYTES)
+            size = channel.recv_into(self._frame)
         except OSError:
             return False
-        if frame:
-            self._credit -= len(frame)
-            self._stream.put(relaywire.DATA, frame, self._cpu_time_us())
-        return bool(frame)
+        if size:
+            self._longest = max(self._longest, size)
+            self._credit -= size
+            self._stream.put(relaywire.DATA, self._frame[:size], self._cpu_time_us())
+        return size > 0
 
     def _reap(self) -> None:
         """Hand on what the child said last before it is told that it has ended."""

@@ -1,8 +1,10 @@
 """The runner: forks one child for each replay, ends it on demand, and says how it ended.
 
 It executes no policy code and parses nothing that comes from a policy: it never even receives the source, which goes from
-the host to the children. In a container it is process 1, so that the kernel shields it from its children's signals and
-nothing survives the namespace; as a local process it adopts what a child might leave behind.
+the host to the children. Since each child is a copy of it, nothing that a child decided may stay in its memory, freed memory
+included: neither notes nor figures become objects here, and no count of replays is kept. In a container it is process 1, so
+that the kernel shields it from its children's signals and nothing survives the namespace; as a local process it adopts what a
+child might leave behind.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import select
 import signal
 import socket
 import sys
-from typing import NoReturn, Protocol
+from typing import NoReturn, Protocol, TypeAlias
 
 from sandbox.guest import child, kernel, wire
 from sandbox.guest.modules import LOADED_LATER, PRELOADED
@@ -25,8 +27,11 @@ from sandbox.guest.seccomp import build_filter, build_watch
 
 _IGNORED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGPIPE")
 _FRAME_BYTES = 64
+_ONE_DESCRIPTOR = socket.CMSG_SPACE(4)
 _RESERVE_BYTES = 2 * 2**20
-_BLANK = bytes(wire.NOTES_BYTES)
+_PAGES_BYTES = -(-wire.NOTES_BYTES // mmap.PAGESIZE) * mmap.PAGESIZE
+_BLANK = bytes(_PAGES_BYTES)  # to the end of the last page, which a child could write to as well
+_NOTHING = bytes(wire.PRINTED.size)
 _MOMENT_S = 0.1
 _VALUED = (
     "socket",  # path of the host's socket
@@ -38,6 +43,8 @@ _FLAGS = (
     "attached",  # the host is at the end of standard input and output
     "warm",  # load everything and end: leaves compiled modules in the image
 )
+
+Part: TypeAlias = "bytes | memoryview"
 
 
 def main(arguments: list[str]) -> None:
@@ -111,7 +118,7 @@ def _prepare(uid: int | None, without: frozenset[str]) -> child.Layers:
     kernel.require_seccomp()
     kernel.forbid_new_privileges()
     reserve = [bytes(_RESERVE_BYTES)]  # here, since a child would pay for touching it
-    notes = mmap.mmap(-1, wire.NOTES_BYTES)
+    notes = memoryview(mmap.mmap(-1, _PAGES_BYTES))
     machine = os.uname().machine
     watch = None if "seccomp" in without else kernel.watch(build_watch(machine))
     statistics = _text("/proc/self/statm")
@@ -119,13 +126,15 @@ def _prepare(uid: int | None, without: frozenset[str]) -> child.Layers:
         kernel.forbid_inspection()
     layers = child.Layers(
         null=null,
+        identity=kernel.Identity(),
         landlock=None if "landlock" in without else kernel.LandlockLock(),
         seccomp=None if "seccomp" in without else kernel.SeccompLock(build_filter(machine, watched=watch is not None)),
         watch=watch,
         rlimits="rlimits" not in without,
         own_address_space=int(statistics.split()[0]) * os.sysconf("SC_PAGE_SIZE"),
         reserve=reserve,
-        notes=notes,
+        notes=notes[: wire.NOTES_BYTES],
+        pages=notes,
         namespaces=namespaces,
     )
     child.settle()
@@ -144,6 +153,9 @@ class Control(Protocol):
     def send(self, frame: bytes, /) -> object:
         """Send one frame."""
 
+    def sendmsg(self, parts: list[Part], /) -> object:
+        """Send one frame that lies in several places, without copying it."""
+
 
 class Runner:
     """Obeys orders, one child at a time."""
@@ -152,11 +164,10 @@ class Runner:
         self._control = control
         self._layers = layers
         self._poll = select.poll()
-        self._call = (wire.NO_CALL, 0)
+        self._remains = kernel.Remains()
         self._is_init = os.getpid() == 1
         self._child = 0
         self._ended = -1  # descriptor that becomes readable when the child ends
-        self._replays = 0
 
     def announce(self) -> None:
         """Say what this runner is, and be ready to fork."""
@@ -178,15 +189,14 @@ class Runner:
         elif mark == wire.PING_MARK:
             open_descriptors = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - see `_text`
             nice = os.getpriority(os.PRIO_PROCESS, 0)
-            self._control.send(wire.PONG.pack(wire.PONG_MARK, self._replays, open_descriptors, nice))
+            self._control.send(wire.PONG.pack(wire.PONG_MARK, open_descriptors, nice))
         else:
             self._leave()
 
     def _run(self, frame: bytes, channel: int) -> None:
         _, memory_bytes, cpu_s, output_bytes = wire.RUN.unpack(frame)
-        self._replays += 1
-        self._layers.notes[:] = _BLANK
-        self._call = (wire.NO_CALL, 0)
+        self._layers.pages[:] = _BLANK
+        self._remains.wipe()
         try:
             pid = os.fork()
         except OSError as error:
@@ -201,20 +211,19 @@ class Runner:
         self._poll.register(self._ended, select.POLLIN)
 
     def _reap(self) -> None:
-        _, status, usage = os.wait4(self._child, 0)
+        self._remains.take_end(self._child)
         self._poll.unregister(self._ended)
         os.close(self._ended)
         self._child, self._ended = 0, -1
-        strays = self._reap_strays()
-        user_us, system_us = int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6)
-        high_water_bytes = usage.ru_maxrss * 1024
-        frame = wire.ENDED.pack(wire.ENDED_MARK, status, user_us, system_us, high_water_bytes, strays, *self._call)
-        notes = self._layers.notes[:]
-        self._control.send(frame if notes == _BLANK else frame + notes)
+        parts: list[Part] = [wire.ENDED_HEAD.pack(wire.ENDED_MARK, self._reap_strays()), *self._remains.parts]
+        notes = self._layers.notes
+        if notes[: wire.PRINTED.size] != _NOTHING or notes[-wire.TRACEBACK_BYTES]:
+            parts.append(notes)
+        self._control.sendmsg(parts)
 
     def _end_hostile(self, watch: int) -> None:
         """End the child, which the kernel holds in a call that no policy needs, and remember which call that is."""
-        self._call = kernel.watched_call(watch)
+        self._remains.take_call(watch)
         if self._child:
             os.kill(self._child, signal.SIGKILL)
 
@@ -267,4 +276,5 @@ class SocketRunner(Runner):
             elif self._layers.watch in ready:
                 self._end_hostile(self._layers.watch)
             else:
-                self.obey(*socket.recv_fds(self._socket, _FRAME_BYTES, 1)[:2])
+                frame, passed, _, _ = self._socket.recvmsg(_FRAME_BYTES, _ONE_DESCRIPTOR)
+                self.obey(frame, [int.from_bytes(descriptor, "little") for _, _, descriptor in passed])

@@ -2,7 +2,6 @@
 
 import io
 from collections.abc import Callable
-from mmap import mmap
 
 from sandbox.guest.wire import OUTPUT_TAIL_BYTES, PRINTED
 
@@ -12,7 +11,7 @@ class Sink(io.TextIOBase):
 
     encoding = "utf-8"
 
-    def __init__(self, notes: mmap, limit: int, flooded: Callable[[], None]) -> None:
+    def __init__(self, notes: memoryview, limit: int, flooded: Callable[[], None]) -> None:
         super().__init__()
         self._notes = notes
         self._limit = limit

@@ -23,11 +23,14 @@ TELL_MARK = b"T"  # as KILL_MARK, but ask the child first where it stands
 
 # runner -> host
 UP = struct.Struct("<cII?")  # UP_MARK, Python's hexversion, ABI of Landlock (0 = none), in namespaces of its own
-# ENDED_MARK, wait status, user and system CPU in us, high-water memory in bytes, strays, number of the system call that it was
-# killed for, AUDIT_ARCH of that; its notes follow, if it left any
-ENDED = struct.Struct("<ciQQQIiI")
+# ENDED_MARK, strays; then as the kernel wrote it: number of the system call that it was killed for, AUDIT_ARCH of that; wait
+# status; the fields of struct rusage, of which the first five count: user CPU in s and in us, system CPU in s and in us,
+# high-water memory in KiB. Its notes follow, if it left any.
+ENDED_HEAD = struct.Struct("<cI")
+ENDED_CALL = struct.Struct("<iI")
+ENDED = struct.Struct("<cIiIi18q")
 NO_CALL, UNKNOWN_CALL = -1, -2
-PONG = struct.Struct("<cIIi")  # PONG_MARK, replays so far, open descriptors, nice value
+PONG = struct.Struct("<cIi")  # PONG_MARK, open descriptors, nice value
 UP_MARK, ENDED_MARK, PONG_MARK, FAILED_MARK = b"U", b"E", b"P", b"F"
 
 NO_SOCKET = 69  # exit status of a runner that cannot connect to the host's socket

@@ -1,0 +1,132 @@
+"""What one replay could leave to the next in the memory of the runner, of which every child is a copy, freed memory included."""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING
+
+import pytest
+from guests import QUICK, context
+
+from sandbox.api import Observation, PolicyFault
+from sandbox.docker import DockerSandbox
+from sandbox.guest import calls
+from sandbox.local import LocalSandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sandbox.api import Fault
+    from sandbox.base import Sandbox, Session
+
+
+@pytest.fixture(scope="module")
+def relayed(engine: None) -> Iterator[DockerSandbox]:
+    """Return a backend whose runners are spoken with through the engine: then questions and answers pass through them."""
+    sandbox = DockerSandbox(warm=0, relay=True)
+    yield sandbox
+    sandbox.close()
+
+
+MARK = "what the replay before was about"
+
+# Looks for MARK, whose letters it knows by their neighbours alone, in all memory of malloc and of Python's objects.
+SEARCH = f"""
+import ctypes, sys
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.sbrk.restype = ctypes.c_void_p
+mark = bytes([code - 1 for code in {bytes(ord(letter) + 1 for letter in MARK)!r}])
+
+def mapped(page):
+    return libc.syscall({{number}}, 0, ctypes.c_void_p(page), None, 8) == 0
+
+def region(inside, most):
+    low = top = inside & ~4095
+    while mapped(low - 4096) and top - low < most:
+        low -= 4096
+    while mapped(top) and top - low < 2 * most:
+        top += 4096
+    return low, top
+
+class Policy:
+    def __init__(self, context):
+        pass
+
+    def decide(self, view):
+        feedback = view.nodes[0].feedback
+        if feedback:
+            print(feedback * 40)
+            raise RuntimeError(feedback * 20)
+        found = 0
+        for low, top in (region(libc.sbrk(0) - 4096, 2**23), region(id(sys.modules['sandbox.guest.runner']), 2**23)):
+            found += sum(ctypes.string_at(page, 4096).count(mark) for page in range(low, top, 4096))
+        raise RuntimeError(f"found {{{{found}}}}")
+"""
+
+
+def told(session: Session, feedback: str = "") -> Fault:
+    """Return the fault in which a replay ends that shows this feedback."""
+    try:
+        session.start(context()).decide(Observation(1, [(-1, (None, "ok", {}, feedback, (None, None, None), ""))]))
+    except PolicyFault as broken:
+        return broken.fault
+    pytest.fail("the policy answered")
+
+
+@pytest.mark.parametrize("kind", ["local", "docker", "relayed"])
+def test_nothing_of_a_replay_is_left_in_the_memory_of_the_next(kind: str, request: pytest.FixtureRequest) -> None:
+    """What it was shown, printed and died of is nowhere to be found: as little as where nothing went before."""
+    sandbox = backend(kind, request)
+    source = SEARCH.format(number=system_call())
+    with sandbox.open(source, QUICK) as session:
+        untouched = [told(session).message for _ in range(2)]
+    with sandbox.open(source, QUICK) as session:
+        before = told(session, MARK * 50)
+        after = [told(session).message for _ in range(2)]
+
+    assert MARK in before.message
+    assert after == untouched
+
+
+COUNTS = """
+import gc, sys
+
+class Policy:
+    def __init__(self, context):
+        pass
+
+    def decide(self, view):
+        if view.nodes[0].feedback:
+            print(view.nodes[0].feedback)
+        books = [sys.getallocatedblocks(), gc.get_count(), gc.get_stats(), sys.getrefcount(None)]
+        raise RuntimeError((*books, id(object()), id([0] * 900)))
+"""
+
+
+@pytest.mark.parametrize("kind", ["local", "docker"])
+def test_pythons_own_books_count_no_replays(kind: str, request: pytest.FixtureRequest) -> None:
+    """Blocks, collections, references and addresses are the same in each, whatever the one before printed."""
+    with backend(kind, request).open(COUNTS, QUICK) as session:
+        books = [told(session, feedback).message for feedback in ("", "", "a", "", "a" * 1900, "")]
+
+    assert len({*books[1::2]}) == 1
+    assert books[1] == books[0]
+
+
+def backend(kind: str, request: pytest.FixtureRequest) -> Sandbox:
+    """Return this backend, the shared one where there is one."""
+    if kind == "relayed":
+        relayed: DockerSandbox = request.getfixturevalue("relayed")
+        return relayed
+    made: dict[str, Sandbox] = request.getfixturevalue("sandboxes")
+    if kind not in made:
+        if kind == "docker":
+            request.getfixturevalue("engine")
+        made[kind] = DockerSandbox() if kind == "docker" else LocalSandbox()
+    return made[kind]
+
+
+def system_call() -> int:
+    """Return the number of rt_sigprocmask, which says politely that memory is not there."""
+    return calls.MACHINES[platform.machine()][1]["rt_sigprocmask"]
