@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import attacks, fuzz, main_job, replay_core, sandboxed, soak, timing
+from benchmarks import attacks, fuzz, honesty, main_job, replay_core, sandboxed, soak, timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -16,6 +16,7 @@ FIGURES = {"replay_core": replay_core.rows, "sandboxed": sandboxed.rows, "main_j
 ONLY_NAMED: dict[str, Callable[..., Iterator[Row]]] = {
     "attacks": attacks.rows,
     "fuzz": fuzz.rows,
+    "honesty": honesty.rows,
     "soak": soak.rows,
     "timing": timing.rows,
 }
