@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.errors import InputError
 from harness.gate.verdict import GroupDifference, TreeDifference
-from harness.score import difference, mean
+from harness.score import difference, mean, refuse_mixed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,11 +74,7 @@ def _tree(digest: str, group: str, ours: Result | None, theirs: Result) -> TreeD
 def _refuse_incomparable(
     candidate: Evaluation, incumbent: Evaluation, ours: Mapping[str, Result], theirs: Mapping[str, Result]
 ) -> None:
-    if candidate.settings != incumbent.settings:
-        raise InputError(
-            f"candidate {candidate.policy[:12]} and incumbent {incumbent.policy[:12]} were judged under different settings; "
-            "replay both with the same limits, weights, objective and seed"
-        )
+    refuse_mixed(candidate.settings, incumbent.settings)
     for result in incumbent.results:
         fault = result.trajectory.fault
         if fault is not None:

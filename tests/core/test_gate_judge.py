@@ -14,7 +14,7 @@ from harness.gate.judge import refuse_same
 from harness.gate.spending import level
 from harness.gate.verdict import Bounds, Look, Outcome, PartName
 from harness.replay import Stop
-from harness.score import Settings
+from harness.score import Settings, Weight
 from sandbox.api import Fault, FaultKind, Limits
 
 ORDINARY = settings(deadline=None, max_examples=40)
@@ -187,8 +187,25 @@ def test_what_cannot_be_compared_is_bad_input() -> None:
     with pytest.raises(InputError, match="tree t1: the incumbent was not judged on it"):
         judged([0.1, 0.1], [0.0])
     other = evaluation([result(0, 0.1)], limits=Limits(max_rounds=7))
-    with pytest.raises(InputError, match="settings"):
+    with pytest.raises(InputError, match=r"limits is .* on one side"):
         judged(other, [0.0])
+
+
+def test_the_mean_is_over_groups_where_the_settings_say_so() -> None:
+    """Seven trees of one source gain, and the eighth, of another, loses more: over trees a gain, over groups a loss."""
+    values, groups = [*[0.3] * 7, -0.5], ["a"] * 7 + ["b"]
+    by_group = {"weight": Weight.GROUP}
+    candidate = replace(valued(values), settings=Settings(**by_group))
+    incumbent = replace(valued([0.0] * 8, "incumbent"), settings=Settings(**by_group))
+
+    over_trees = judged(values, groups=groups).part(PartName.GAIN)
+    over_groups = judged(candidate, incumbent, groups).part(PartName.GAIN)
+
+    assert over_trees is not None
+    assert over_groups is not None
+    assert over_trees.figures["difference"] == pytest.approx(0.2)
+    assert over_groups.figures["difference"] == pytest.approx(-0.1)
+    assert over_groups.outcome is Outcome.REFUSE
 
 
 def test_one_refusal_outweighs_every_pass_and_all_are_named() -> None:
