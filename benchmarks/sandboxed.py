@@ -86,7 +86,7 @@ class _MeteredSandbox(DockerSandbox):
     """Reads each runner's CPU clock before its container goes."""
 
     def __init__(self, spent: _Spent) -> None:
-        super().__init__()
+        super().__init__(candidates=len(POLICIES))
         self.spent = spent
 
     def open(self, source: str, limits: GuestLimits) -> RunnerSession:

@@ -83,8 +83,12 @@ def effort(settings: Settings, trees: int, *, stop_at_fault: bool = False) -> Ef
 
 
 @contextmanager
-def sandbox(settings: Settings, origin: Origin, tell: Callable[[str], None]) -> Iterator[Sandbox]:
+def sandbox(
+    settings: Settings, origin: Origin, tell: Callable[[str], None], *, candidates: int | None = None
+) -> Iterator[Sandbox]:
     """Open the sandbox that the settings ask for, its image built where that is missing, and close it at the end.
+
+    `candidates` is how many policies it will run, where that is known.
 
     `auto` takes Docker when an engine answers, and processes of this machine for code of our own templates alone: never a
     silent step down.
@@ -92,7 +96,7 @@ def sandbox(settings: Settings, origin: Origin, tell: Callable[[str], None]) -> 
     Raises:
         SandboxError: it is out of reach; the message names what helps.
     """
-    opened = _local(tell) if _is_local(settings, origin, tell) else _docker(settings, tell)
+    opened = _local(tell) if _is_local(settings, origin, tell) else _docker(settings, tell, candidates)
     try:
         yield opened
     finally:
@@ -125,13 +129,13 @@ def _local(tell: Callable[[str], None]) -> Sandbox:
     return opened
 
 
-def _docker(settings: Settings, tell: Callable[[str], None]) -> Sandbox:
+def _docker(settings: Settings, tell: Callable[[str], None], candidates: int | None) -> Sandbox:
     from sandbox.docker import DockerSandbox  # noqa: PLC0415 - see engine_trouble
 
     if settings.image is None and not image_is_built():
         tell("the sandbox image is not built yet; building it once, which takes a minute")
         build_image(None, tell)
-    return DockerSandbox(image=settings.image, runtime=settings.runtime, warm=settings.warm)
+    return DockerSandbox(image=settings.image, runtime=settings.runtime, warm=settings.warm, candidates=candidates)
 
 
 def build_image(base: str | None, tell: Callable[[str], None]) -> str:

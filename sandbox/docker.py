@@ -36,9 +36,10 @@ class DockerSandbox:
     """A `Sandbox` of containers.
 
     `runtime` is the engine's name of an OCI runtime, such as `runsc`; `image` is another image than the one of this version;
-    `warm` bounds how many containers are kept ready for candidates to come; 0 keeps none. `without` switches layers of the
-    guest off, for tests alone. A thread that is pinned to one core and opens a session gets its container on the same core: a
-    decision then costs half as much as across cores.
+    `warm` bounds how many containers are kept ready for candidates to come; 0 keeps none. `candidates` says how many come in all,
+    where that is known: none is kept ready for a successor of the last. `without` switches layers of the guest off, for tests
+    alone. A thread that is pinned to one core and opens a session gets its container on the same core: a decision then costs half
+    as much as across cores.
 
     `relay` says whether runners are spoken with through the engine in place of a shared socket; None finds out: so they are where
     the engine is not reached by a local socket, and where its containers cannot connect to a socket of ours.
@@ -53,11 +54,14 @@ class DockerSandbox:
         image: str | None = None,
         warm: int = 2,
         relay: bool | None = None,
+        candidates: int | None = None,
         without: Collection[str] = (),
     ) -> None:
         self._runtime = runtime
         self._image = image or image_tag()
         self._without = without
+        self._candidates = candidates
+        self._seen: set[int] = set()
         self._lock = threading.Lock()
         self._relay = relay
         self._keeper: Keeper | None = None
@@ -66,11 +70,14 @@ class DockerSandbox:
 
     def open(self, source: str, limits: GuestLimits) -> RunnerSession:
         """Return a session for one candidate's source in a container of its own."""
+        with self._lock:
+            self._seen.add(hash(source))
+            more = self._candidates is None or len(self._seen) < self._candidates
 
         def launch() -> Container:
             # The cores of another machine are not ours to choose.
             core = None if is_remote(self._engine().client) else _own_core()
-            return self._pool.take(_Kind(limits.memory_bytes, core))
+            return self._pool.take(_Kind(limits.memory_bytes, core), more=more)
 
         return RunnerSession(launch, source, limits)
 

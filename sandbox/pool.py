@@ -56,8 +56,11 @@ class Pool(Generic[Kind, Held]):
         self._starters = ThreadPoolExecutor(_STARTERS, "start")
         self._leavers = ThreadPoolExecutor(_LEAVERS, "leave")
 
-    def take(self, kind: Kind) -> Held:
-        """Return one that nobody has used, waiting for one under way rather than starting another beside it."""
+    def take(self, kind: Kind, *, more: bool = True) -> Held:
+        """Return one that nobody has used, waiting for one under way rather than starting another beside it.
+
+        `more` says that others may be wanted after it; else none is started in its place.
+        """
         with self._changed:
             self._taken[kind].append(time.monotonic())
             if self._waiting[kind] < self._starting[kind]:
@@ -68,7 +71,7 @@ class Pool(Generic[Kind, Held]):
                     self._waiting[kind] -= 1
             ready = self._ready[kind].popleft() if self._ready[kind] else None
         held = self._start(kind) if ready is None else ready
-        if self._most:
+        if more and self._most:
             with suppress(RuntimeError):  # the pool is closed, or the interpreter is on its way out
                 self._starters.submit(self._refill, kind, time.monotonic() + _MOMENT_S)
         return held

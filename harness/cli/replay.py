@@ -57,7 +57,7 @@ def replay(request: Request, settings: Settings) -> int:
     refused = wiring.refusal(named.candidate.source, checked=request.checked)
     job = Job(named.candidate.source, judged_by, wiring.effort(settings, len(files)), params, refused)
     # A policy that is not run at all needs no sandbox, not even one that is out of reach.
-    opening = nullcontext(None) if refused else wiring.sandbox(settings, named.candidate.origin, note)
+    opening = nullcontext(None) if refused else wiring.sandbox(settings, named.candidate.origin, note, candidates=1)
     results: list[Result] = []
     try:
         with opening as sandbox, steps() as progress:

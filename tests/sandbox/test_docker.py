@@ -117,18 +117,11 @@ def test_a_container_that_is_let_go_leaves_by_itself(client: DockerClient, docke
             name = session._runner.name
             if hangs:
                 client.api.pause(name)
-        until_gone(client, name)
+        wait_until(lambda name=name: not client.api.containers(all=True, filters={"name": name}))
         events = client.api.events(since, int(time.time()) + 1, {"container": name}, decode=True)
         seen.append([event["Action"] for event in events if event["Action"] in {"kill", "die", "destroy"}])
 
     assert seen == [["die", "destroy"], ["kill", "die", "destroy"]]
-
-
-def until_gone(client: DockerClient, name: str) -> None:
-    """Wait until the engine knows no such container."""
-    deadline = time.monotonic() + 20
-    while client.api.containers(all=True, filters={"name": name}) and time.monotonic() < deadline:
-        time.sleep(0.05)
 
 
 def test_sessions_open_side_by_side(docker_sandbox: DockerSandbox) -> None:
@@ -215,9 +208,7 @@ def test_a_candidate_finds_a_container_ready_that_no_other_has_had(client: Docke
     """Once one was asked for, the next is there before its candidate; each serves one candidate and goes."""
     sandbox = DockerSandbox(warm=1)
     with sandbox.open(GOOD, QUICK) as first:
-        deadline = time.monotonic() + 10
-        while len(mine()) < 2 and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_until(lambda: len(mine()) == 2)
         (ready,) = set(mine()) - {client.api.inspect_container(first._runner.name)["Id"]}
         with sandbox.open(GOOD, QUICK) as second:
             assert client.api.inspect_container(second._runner.name)["Id"] == ready
@@ -225,6 +216,27 @@ def test_a_candidate_finds_a_container_ready_that_no_other_has_had(client: Docke
     sandbox.close()
 
     assert mine() == []
+
+
+def test_nothing_is_started_for_candidates_that_will_not_come(mine: Mine) -> None:
+    """Of two that are known to come, the first has a container started for the second, the second none for a third."""
+    sandbox = DockerSandbox(warm=1, candidates=2)
+    for source, others in ((GOOD, 1), (f"{GOOD}\n", 0)):
+        with sandbox.open(source, QUICK) as session:
+            assert drive(session).stop is Stop.EXHAUSTED
+            wait_until(lambda others=others: len(mine()) == 1 + others)
+            time.sleep(0.3)
+            assert len(mine()) == 1 + others
+        wait_until(lambda others=others: len(mine()) == others)
+    sandbox.close()
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    """Wait until a condition holds, and fail where it never does."""
+    deadline = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_an_image_is_found_again() -> None:

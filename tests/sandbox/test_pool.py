@@ -76,6 +76,17 @@ def test_the_next_is_started_once_the_one_before_is_in_use() -> None:
     assert order == ["started", "in use", "started", "in use", "started", "started"]
 
 
+def test_none_is_started_for_a_successor_of_the_last() -> None:
+    made: list[Thing] = []
+    pool = Pool(lambda kind: Thing(kind, made), 2)
+    pool.take("a", more=False)
+    pool.take("b")
+    until(lambda: pool._ready["b"])
+    pool.close()
+
+    assert "".join(thing.kind for thing in made) == "abb"
+
+
 def test_removing_does_not_wait_for_starts_that_hang() -> None:
     made: list[Thing] = []
     going_on = threading.Event()
