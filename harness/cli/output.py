@@ -39,9 +39,9 @@ def drop_answers() -> None:
 
 
 def note(text: str) -> None:
-    """Write what is no answer to standard error."""
+    """Write what is no answer to standard error; later lines, which may be somebody else's words, are moved to the right."""
     sys.stdout.flush()
-    sys.stderr.write(f"harness: {clean(text)}\n")
+    sys.stderr.write("harness: " + clean(text).replace("\n", "\n    ") + "\n")
     sys.stderr.flush()
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.cli import rules
-from harness.cli.output import counted, number, say, say_json, table
+from harness.cli.output import counted, number, one_line, say, say_json, table
 from harness.cli.replay import fault_document
 from harness.evolve import Split
 from harness.score import Weight, difference, groups_of, mean, mean_over_groups
@@ -142,12 +142,12 @@ def _print(report: Report, pairs: Sequence[_Pair], verbose: bool) -> None:
         each = [[p.name, _words(p.split), *_cells(_means([p]))[1:]] for p in pairs]
         say("\n" + table(("tree", "side", *head[2:]), each, left=("tree", "side")))
     for version, fault in _faults(report).items():
-        evidence = f"{fault.kind}: {fault.message}; `harness show v{version}` says more"
+        evidence = f"{fault.kind}: {one_line(fault.message)}; `harness show v{version}` says more"
         say(f"\nv{version} faulted on held-out trees and cannot win: {evidence}")
     if best.number == incumbent.number:
         say(f"\nno version was better than the incumbent v{incumbent.number}; another search: {_going_on(report)}")
         return
-    say(f"\nthe best is v{best.number}: {best.candidate.rationale}")
+    say(f"\nthe best is v{best.number}: {one_line(best.candidate.rationale)}")
     say(f"`harness show v{best.number}` shows it, `harness diff v{incumbent.number} v{best.number}` what it changed")
     say(f"to go on from it: {_going_on(report)}")
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from harness import wiring
 from harness.cli import rules
 from harness.cli.judgements import judgements
-from harness.cli.output import clean, indented, number, say, say_exactly, say_json, table
+from harness.cli.output import clean, indented, number, one_line, say, say_exactly, say_json, table
 from harness.cli.policies import required_version
 from harness.cli.replay import head, print_faults, result_document, result_row
 from harness.score import mean
@@ -110,7 +110,7 @@ def _print(version: Version, lineage: Sequence[int], incumbent: Version | None) 
     }
     for name, fact in facts.items():
         if fact:
-            say(f"  {name:<10} {fact}")
+            say(f"  {name:<10} {one_line(fact)}")
 
 
 def _print_judgement(judgement: Judgement) -> None:

@@ -30,7 +30,7 @@ def validate(paths: Sequence[Path], as_json: bool) -> int:
         say_json({"files": told, "valid": len(told) - len(bad), "invalid": len(bad)})
     else:
         for line in bad:
-            say(line["error"])
+            say(one_line(line["error"]))
         say(f"{len(told) - len(bad)} of {len(told)} tree files are valid")
     return Exit.BAD_INPUT if bad else Exit.DONE
 

@@ -58,6 +58,17 @@ def test_a_tree_is_shown_as_text(folder: Path, hostile: Path, command: tuple[str
     assert [line for line in ended.out.splitlines() if line.startswith("mean   9")] == []
 
 
+@pytest.mark.parametrize("command", [("replay",), ("trees", "validate"), ("trees", "show")])
+def test_what_is_wrong_with_a_name_forges_no_line(folder: Path, command: tuple[str, ...]) -> None:
+    name = "a\nmean   9.9999.jsonl"
+    (folder / name).write_text("{}\n")
+
+    ended = process(*command, name, cwd=folder)
+
+    assert ended.code == 2
+    assert [line for line in (ended.out + ended.err).splitlines() if line.startswith("mean   9")] == []
+
+
 def shows_text_alone(text: str) -> bool:
     """Return whether a text is free of what a terminal obeys."""
     return all(c.isprintable() or c in "\n\t" for c in text)

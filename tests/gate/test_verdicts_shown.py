@@ -82,6 +82,25 @@ def test_where_nothing_was_replayed_no_look_is_told_of(capsys: pytest.CaptureFix
     assert "no look at the trees was spent" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("place", ["candidate", "reason", "words", "group", "note", "left_out"])
+def test_no_name_or_reason_forges_a_line_on_a_terminal(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    forged = "a\npass: v9 against v1"
+    plain = shown()
+    of = plain.verdict
+    made = {
+        "candidate": replace(plain, candidate=forged),
+        "reason": replace(plain, verdict=replace(of, reason=forged)),
+        "words": replace(plain, verdict=replace(of, parts=(replace(of.parts[0], words=forged), of.parts[1]))),
+        "group": replace(plain, verdict=replace(of, groups=(replace(of.groups[0], group=forged), of.groups[1]))),
+        "note": replace(plain, notes=(forged,)),
+        "left_out": replace(plain, verdict=replace(of, left_out=(("e" * 64, forged),))),
+    }
+
+    print_verdict(made[place])
+
+    assert not any(line.startswith("pass: v9") for line in capsys.readouterr().out.splitlines())
+
+
 def test_trees_left_out_are_counted_and_named_by_reason(capsys: pytest.CaptureFixture[str]) -> None:
     left_out = (*((f"{place:064d}", "it has no score") for place in range(7)), ("f" * 64, "it developed the candidate"))
 
