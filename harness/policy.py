@@ -66,6 +66,8 @@ class EventKind(StrEnum):
     SELECTED = "selected"
     PROMOTED = "promoted"
     ROLLED_BACK = "rolled_back"
+    LOOKED = "looked"
+    GATED = "gated"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,18 @@ only what opens a store imports it, and the commands import it when they run.
 """
 
 from harness.errors import StaleError
-from harness.store.records import Run, RunPlan, RunState, TreeRow
+from harness.store.records import LedgerEntry, Question, RecordedVerdict, Run, RunPlan, RunState, Spent, TreeRow
 from harness.store.store import Store
 
-__all__ = ["Run", "RunPlan", "RunState", "StaleError", "Store", "TreeRow"]
+__all__ = [
+    "LedgerEntry",
+    "Question",
+    "RecordedVerdict",
+    "Run",
+    "RunPlan",
+    "RunState",
+    "Spent",
+    "StaleError",
+    "Store",
+    "TreeRow",
+]

@@ -8,7 +8,7 @@ from sqlalchemy import func, literal, select, text
 
 from harness.errors import HarnessError
 from harness.policy import digest_of
-from harness.store import rows, tables
+from harness.store import ledger, rows, tables, verdicts
 from harness.store.upgrade import differences
 
 if TYPE_CHECKING:
@@ -19,10 +19,18 @@ if TYPE_CHECKING:
     from harness.store.database import Database
 
 
+# Triggers that refuse, each with its table.
+_IN_SQLITE = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger' AND sql LIKE '%BEGIN SELECT RAISE(ABORT,%'"
+_IN_POSTGRESQL = (
+    "SELECT tgname, relname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid JOIN pg_proc ON pg_proc.oid = tgfoid "
+    "WHERE tgenabled = 'O' AND proname = 'refuse_change' AND relnamespace = CAST(current_schema() AS regnamespace)"
+)
+
+
 def problems(database: Database) -> list[str]:
     """Return what is broken in a database."""
     found: list[str] = []
-    for look in (_structure, differences, _guards, _numbers, _versions, _trees, _evaluations):
+    for look in (_structure, differences, _guards, _numbers, _versions, _trees, _evaluations, ledger.problems, verdicts.problems):
         found += _looked(database, look)
     return list(dict.fromkeys(found))  # damage is met by several looks, and said once
 
@@ -49,21 +57,17 @@ def _structure(connection: Connection) -> Iterator[str]:
 
 
 def _guards(connection: Connection) -> Iterator[str]:
-    catalogue = "SELECT name FROM sqlite_master WHERE type = 'trigger'"
-    if connection.dialect.name != "sqlite":
-        catalogue = (
-            "SELECT tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = tgrelid "
-            "WHERE tgenabled = 'O' AND relnamespace = CAST(current_schema() AS regnamespace)"
-        )
-    guards = set(connection.execute(text(catalogue)).scalars())
+    """Look for every trigger on its table and doing what it should: one of that name alone keeps nothing."""
+    is_sqlite = connection.dialect.name == "sqlite"
+    guards = {(name, table) for name, table in connection.execute(text(_IN_SQLITE if is_sqlite else _IN_POSTGRESQL))}
     for table in tables.APPEND_ONLY:
-        for change in ("update", "delete"):
-            if f"append_only_{table}_{change}" not in guards:
+        for change in ("update", "delete") if is_sqlite else ("update", "delete", "truncate"):
+            if (f"append_only_{table}_{change}", table) not in guards:
                 yield f"nothing keeps the rows of {table} from {change}"
 
 
 def _numbers(connection: Connection) -> Iterator[str]:
-    for table in ("versions", "runs", "evaluations", "events"):
+    for table in ("versions", "runs", "evaluations", "events", "looks", "verdicts"):
         yield from _gaps(connection, tables.METADATA.tables[table].c.number, None)
     yield from _gaps(connection, tables.proposals.c.position, tables.proposals.c.run)
 

@@ -1,4 +1,4 @@
-"""Records that only the store gives out: a run of evolve with its plan, and a tree's line in a list."""
+"""Records that only the store gives out: runs with their plans, a tree's line in a list, the ledger's entries, verdicts."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from harness.gate.verdict import Verdict
     from harness.score import Settings
     from harness.tree import Direction
     from sandbox.api import Frontier
@@ -63,3 +64,63 @@ class TreeRow:
     frontier: Frontier
     attempts: int
     best: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a look at held-out trees asks: is this policy better than that one, judged by these settings? Both by digest."""
+
+    candidate: str
+    incumbent: str
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerEntry:
+    """One look at held-out trees, as it was recorded before they were replayed.
+
+    `look` counts the different looks at any of these trees, this one included; `level` is what it may use of `alpha`, `spent`
+    what the most looked-at of its trees had used before. `previous` and `digest` bind it to the entry before.
+    """
+
+    number: int
+    question: Question
+    trees: tuple[str, ...]
+    alpha: float
+    look: int
+    level: float
+    spent: float
+    by: str
+    at: str
+    previous: str
+    digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What looks at some trees have used up: `looks` at any of them, and of alpha `spent` at the most looked-at one.
+
+    `following` is the level that another look at all of them would have.
+    """
+
+    looks: int
+    spent: float
+    left: float
+    following: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedVerdict:
+    """A verdict with its number and the versions that it is about; `incumbent` is None where the store does not hold that one.
+
+    `manifest` is empty where none was given.
+    """
+
+    number: int
+    candidate: int
+    incumbent: int | None
+    verdict: Verdict
+    manifest: Mapping[str, Any]
+    digest: str
+    by: str
+    at: str

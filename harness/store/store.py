@@ -17,7 +17,7 @@ from sqlalchemy import func, insert, select, update
 
 from harness.errors import InputError, StaleError, StoreError
 from harness.policy import Event, EventKind, Version
-from harness.store import rows, tables
+from harness.store import ledger, rows, tables, verdicts
 from harness.store.database import Database
 from harness.store.migrate import migrate
 from harness.store.records import Run, RunPlan, RunState, TreeRow
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Column, Connection, Row, Select
 
+    from harness.gate.verdict import Look, Verdict
     from harness.policy import Candidate
     from harness.score import Evaluation
+    from harness.store.records import LedgerEntry, Question, RecordedVerdict, Spent
     from harness.tree import Tree
 
 TURNS = (EventKind.PROMOTED, EventKind.ROLLED_BACK)
@@ -311,6 +313,116 @@ class Store:
             number = connection.execute(query).scalar()
             return None if number is None else _version(connection, number)
 
+    def turns(self) -> list[Event]:
+        """Return the promotions and rollbacks that made a version the incumbent, in order."""
+        return [event for event in self.events(kinds=TURNS) if event.run is None]
+
+    def turn(self, event: Event, seen: int) -> Event:
+        """Append a promotion or rollback. `seen` is the number of the last one that the writer knows of, 0 for none.
+
+        Raises:
+            StaleError: there was another one since.
+        """
+        events = tables.events.c
+        kinds = [kind.value for kind in TURNS]
+        with self._database.write() as connection:
+            query = select(func.coalesce(func.max(events.number), 0)).where(events.run.is_(None), events.kind.in_(kinds))
+            last = connection.execute(query).scalar_one()
+            if last != seen:
+                raise StaleError(seen, last)
+            return _append(connection, [event])[0]
+
+    # The gate
+
+    def look(self, question: Question, trees: Iterable[str], alpha: float, by: str) -> Look:
+        """Record that held-out trees are looked at, before they are; the same question is the same look, and costs nothing.
+
+        Raises:
+            InputError: the store does not hold the candidate.
+            StoreError: the ledger was tampered with.
+        """
+        wanted = frozenset(trees)
+        if not wanted:
+            raise ValueError("a look without trees shows nothing")
+        with self._database.write() as connection:
+            known = ledger.entries(connection)
+            entry = ledger.again(known, question, wanted)
+            if entry is not None:
+                return ledger.look(entry, known, alpha, is_again=True)
+            candidate = _one(
+                connection,
+                select(tables.versions.c.number).where(tables.versions.c.digest == question.candidate),
+                f"there is no version of policy {question.candidate}",
+            ).number
+            entry = ledger.append(connection, known, question, wanted, alpha=alpha, by=by, at=_now())
+            _append(connection, [_looked(candidate, entry)])
+            return ledger.look(entry, [*known, entry], alpha, is_again=False)
+
+    def looks(self) -> list[LedgerEntry]:
+        """Return the ledger, the first look first.
+
+        Raises:
+            StoreError: it was tampered with.
+        """
+        with self._database.read() as connection:
+            return ledger.entries(connection)
+
+    def spent(self, trees: Iterable[str], alpha: float) -> Spent:
+        """Return what looks at these trees have used up of alpha, and what is left.
+
+        Raises:
+            StoreError: the ledger was tampered with.
+        """
+        return ledger.spent(self.looks(), frozenset(trees), alpha)
+
+    def record_verdict(
+        self,
+        verdict: Verdict,
+        candidate: Version,
+        incumbent: Version | None,
+        *,
+        by: str = "",
+        manifest: Mapping[str, Any] | None = None,
+    ) -> int:
+        """Record a verdict and return its number. `incumbent` is None where the store does not hold it.
+
+        Raises:
+            InputError: the verdict rests on a look that the ledger does not hold, or the store holds no such version.
+        """
+        for named, version, digest in (
+            ("candidate", candidate, verdict.candidate),
+            ("incumbent", incumbent, verdict.incumbent),
+        ):
+            if version is not None and version.candidate.digest != digest:
+                message = f"the verdict's {named} is policy {digest!r}, not version {version.number}"
+                raise ValueError(message)
+        with self._database.write() as connection:
+            if verdict.look is not None and verdict.look.ledger:
+                of_look = select(tables.looks.c.number).where(tables.looks.c.digest == verdict.look.ledger)
+                _one(connection, of_look, f"there is no look {verdict.look.ledger!r}")
+            number = _last(connection, tables.verdicts.c.number) + 1
+            versions = {"candidate": candidate.number, "incumbent": incumbent.number if incumbent else None}
+            head = {"number": number, **versions, "by": by, "at": _now()}
+            facts = verdicts.insert_verdict(connection, head, verdict, manifest or {})
+            _append(connection, [Event(EventKind.GATED, candidate.number, None, verdict.reason, facts=facts)])
+            return number
+
+    def verdict(self, number: int) -> RecordedVerdict:
+        """Return a verdict."""
+        query = select(tables.verdicts).where(tables.verdicts.c.number == number)
+        with self._database.read() as connection:
+            return verdicts.verdict_of(_one(connection, query, f"there is no verdict {number}"))
+
+    def verdicts(self, version: int | None = None) -> list[RecordedVerdict]:
+        """Return verdicts in order, all or those about one version, as candidate or as incumbent."""
+        with self._database.read() as connection:
+            return list(map(verdicts.verdict_of, connection.execute(verdicts.verdicts_of(version))))
+
+    def development_trees(self, version: Version) -> set[str]:
+        """Return the digests of the trees that a version or what it descends from was developed on; the gate leaves them out."""
+        with self._database.read() as connection:
+            return verdicts.development_trees(connection, version.number)
+
     @contextmanager
     def _write(self, expected_head: int, run: Run | None = None) -> Iterator[Connection]:
         with self._database.write() as connection:
@@ -341,6 +453,12 @@ def _one(connection: Connection, query: Select[Any], missing: str) -> Row[*tuple
     if row is None:
         raise InputError(f"{missing} in the store")
     return row
+
+
+def _looked(candidate: int, entry: LedgerEntry) -> Event:
+    reason = f"look {entry.look} at these {len(entry.trees)} trees, at level {entry.level:.4g}"
+    facts = {"look": entry.number, "ledger": entry.digest, "trees": len(entry.trees), "level": entry.level, "by": entry.by}
+    return Event(EventKind.LOOKED, candidate, None, reason, facts=facts | {"policy": entry.question.incumbent})
 
 
 def _version(connection: Connection, number: int) -> Version:

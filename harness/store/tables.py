@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 VERSION_TABLE = "harness_schema"
 """Where Alembic notes the migration that was applied last: a name of our own tells our databases from others."""
 
-REVISION = "0001"
+REVISION = "0002"
 """The migration that makes these tables: the last one in `migrations/versions`."""
 
-APPEND_ONLY = ("versions", "proposals", "evaluations", "replays", "events")
+APPEND_ONLY = ("versions", "proposals", "evaluations", "replays", "events", "looks", "verdicts")
 """Tables whose rows the database itself refuses to change or delete."""
 
 METADATA = MetaData(
@@ -195,6 +195,30 @@ events = Table(
     Column("to", Integer, ForeignKey("versions.number")),
     Column("reason", Words, nullable=False),
     Column("facts", Json, nullable=False),
+    Column("at", String, nullable=False),
+)
+
+# The ledger of looks at held-out trees. Each entry is bound to the one before: `digest` is that of `previous` and `entry`.
+looks = Table(
+    "looks",
+    METADATA,
+    _number(),
+    Column("previous", String, nullable=False, unique=True),
+    Column("entry", Json, nullable=False),
+    Column("digest", String, nullable=False, unique=True),
+)
+
+verdicts = Table(
+    "verdicts",
+    METADATA,
+    _number(),
+    Column("candidate", Integer, ForeignKey("versions.number"), nullable=False, index=True),
+    Column("incumbent", Integer, ForeignKey("versions.number"), index=True),
+    Column("outcome", String, nullable=False),
+    Column("document", Json, nullable=False),
+    Column("manifest", Json, nullable=False),
+    Column("digest", String, nullable=False),
+    Column("by", Words, nullable=False),
     Column("at", String, nullable=False),
 )
 

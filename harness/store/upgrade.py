@@ -34,7 +34,7 @@ def upgrade(database: Database) -> None:
     Raises:
         StoreError: the database belongs to a newer version or to another program, or is out of reach.
     """
-    config = _configuration()
+    config = configuration()
     with database.write() as connection:
         _refuse_others(connection, ScriptDirectory.from_config(config), database.name)
     database.use_wal()
@@ -45,7 +45,7 @@ def upgrade(database: Database) -> None:
 
 def differences(connection: Connection) -> Iterator[str]:
     """Tell where the database's tables, the migrations and the tables of this version are not the same."""
-    head, current = ScriptDirectory.from_config(_configuration()).get_current_head(), revision(connection)
+    head, current = ScriptDirectory.from_config(configuration()).get_current_head(), revision(connection)
     if not head == current == REVISION:
         yield f"this version's tables are at {REVISION}, its migrations end at {head}, the database is at {current}"
     context = MigrationContext.configure(connection, opts={"version_table": VERSION_TABLE})
@@ -53,7 +53,8 @@ def differences(connection: Connection) -> Iterator[str]:
         yield f"the tables differ from those of this version: {difference}"
 
 
-def _configuration() -> Config:
+def configuration() -> Config:
+    """Return where Alembic finds the migrations; the caller adds the `connection` to apply them on as an attribute."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     return config

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from harness.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from multiprocessing.context import ForkServerContext
 
 
 @pytest.fixture(scope="session")
@@ -61,6 +63,14 @@ def store(url: str) -> Iterator[Store]:
     """Return an open store that holds nothing yet."""
     with Store.open(url) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def processes() -> ForkServerContext:
+    """Start processes from a clean one that has imported the store: no connection of ours crosses a fork."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["harness.store", "sqlalchemy.dialects.postgresql.psycopg", "psycopg"])
+    return context
 
 
 def new_schema(server: str) -> str:

@@ -6,16 +6,20 @@ import time
 from typing import TYPE_CHECKING
 
 from builders import tree
+from sqlalchemy import create_engine, make_url
 
 from harness.errors import StaleError
-from harness.policy import Candidate, Event, EventKind, Origin
+from harness.gate.verdict import Bounds, GroupDifference, Look, Outcome, Part, PartName, TreeDifference, Verdict
+from harness.policy import Candidate, Event, EventKind, Origin, digest_of
 from harness.replay import Round, Stop, Trajectory
 from harness.score import Evaluation, Figures, Result, Settings
-from harness.store import RunPlan, Store
+from harness.store import Question, RunPlan, Store
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
     from multiprocessing.synchronize import Barrier
+
+    from sqlalchemy import Engine
 
     from harness.policy import Version
     from harness.store import Run
@@ -59,6 +63,21 @@ def promoted(version: Version) -> Event:
     return Event(EventKind.PROMOTED, version.number, None, "beats it", to=version.number)
 
 
+def verdict(candidate: str, incumbent: str, *, outcome: Outcome = Outcome.PASS, look: Look | None = None) -> Verdict:
+    """Build a verdict about two policies by digest, on one tree."""
+    parts = (Part(PartName.GAIN, outcome, "gains +0.0100", {"p": 1e-17, "trees": 1, "why": "x", "none": None}),)
+    trees = (TreeDifference(TREE.digest, TREE.name, "task", 0.1 + 0.2, 0.2, 0.1, None),)
+    groups = (GroupDifference("task", 1, 0.1, 0.0),)
+    left_out = (("t0", "a development tree"),)
+    reason = {Outcome.PASS: "better", Outcome.REFUSE: "worse", Outcome.CANNOT_TELL: "too few trees"}[outcome]
+    return Verdict(outcome, reason, parts, candidate, incumbent, look, trees, groups, left_out, Settings(), Bounds(), "docker")
+
+
+def engine_of(url: str) -> Engine:
+    """Return a way into a database past the store."""
+    return create_engine(make_url(url).set(drivername="sqlite" if url.startswith("sqlite") else "postgresql+psycopg"))
+
+
 def write_until_killed(url: str, writer: int, said: Connection) -> None:
     """Propose and judge without end, and say each one after it was recorded."""
     with Store.open(url) as store:
@@ -93,3 +112,11 @@ def open_at_once(url: str, together: Barrier, said: Connection) -> None:
     together.wait(30)
     with Store.open(url) as store:
         said.send(store.check())
+
+
+def look_at_once(url: str, count: int) -> None:
+    """Ask questions that are numbered by their seed, one after the other, as another process does at the same time."""
+    with Store.open(url) as store:
+        for seed in range(count):
+            question = Question(digest_of("a"), digest_of("old"), Settings(seed=seed))
+            store.look(question, ["t1"], 0.05, "ci")

@@ -11,15 +11,15 @@ import pytest
 from builders import tree
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sqlalchemy import create_engine, make_url, text
+from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
-from store_records import TREE, candidate, evaluated, evaluation, plan, promoted, result
+from store_records import TREE, candidate, engine_of, evaluated, evaluation, plan, promoted, result, verdict
 
 from harness.errors import InputError, StoreError
 from harness.policy import Candidate, Event, EventKind, Origin, digest_of
 from harness.replay import Stop
 from harness.score import GroupBy, Normalize, Objective, Settings, Weight, Weights, settings_from
-from harness.store import RunPlan, RunState, StaleError, Store, rows
+from harness.store import Question, RunPlan, RunState, StaleError, Store, rows
 from harness.tree import Attempt, Direction, Root, Tree
 from harness.treefile import read
 from sandbox.api import Fault, FaultKind, Frontier, Limits, Rule
@@ -384,11 +384,11 @@ def test_threads_may_share_a_store(store: Store) -> None:
 # The database's own guards
 
 
-@pytest.mark.parametrize("table", ["versions", "proposals", "evaluations", "replays", "events"])
+@pytest.mark.parametrize("table", ["versions", "proposals", "evaluations", "replays", "events", "looks", "verdicts"])
 def test_the_database_refuses_to_change_or_delete_history(store: Store, url: str, table: str) -> None:
     """Also past this library: the guard is the database's."""
     filled(store)
-    engine = create_engine(make_url(url).set(drivername="sqlite" if url.startswith("sqlite") else "postgresql+psycopg"))
+    engine = engine_of(url)
     column = {"proposals": "position", "replays": "place"}.get(table, "number")
     before = store.events(), store.versions()
 
@@ -408,7 +408,7 @@ def test_a_whole_store_has_no_problems(store: Store) -> None:
 
 def test_check_names_what_was_tampered_with(store: Store, url: str) -> None:
     filled(store)
-    engine = create_engine(make_url(url).set(drivername="sqlite" if url.startswith("sqlite") else "postgresql+psycopg"))
+    engine = engine_of(url)
     of = "" if url.startswith("sqlite") else " ON {}"
     with engine.begin() as connection:
         for trigger, table in (("versions_update", "versions"), ("events_delete", "events"), ("replays_delete", "replays")):
@@ -425,7 +425,7 @@ def test_check_names_what_was_tampered_with(store: Store, url: str) -> None:
     for words in (
         "nothing keeps the rows of versions from update",
         "the source of version 1 is not the one",
-        "events are 2, numbered 1 to 3",
+        "events are 4, numbered 1 to 5",
         "recorded with 2 replays and holds 1",
         f"tree {TREE.digest} is not the one",
         "strange",
@@ -442,6 +442,8 @@ def filled(store: Store) -> None:
     results = result(TREE), result(TREE, None, fault)
     assert results[1].trajectory.stop is Stop.POLICY_ERROR
     store.judge(run, version, {"development": evaluation(version, *results)}, [evaluated(version, run), promoted(version)], 1)
+    look = store.look(Question(version.candidate.digest, digest_of("before"), Settings()), [TREE.digest], 0.05, "ci")
+    store.record_verdict(verdict(version.candidate.digest, digest_of("before"), look=look), version, None)
 
 
 def test_settings_of_before_there_was_a_choice_of_objective_are_the_defaults() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import random
 from concurrent.futures import ProcessPoolExecutor
 from typing import TYPE_CHECKING
@@ -17,14 +16,6 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkServerContext
 
 KILLS = 12
-
-
-@pytest.fixture(scope="module")
-def processes() -> ForkServerContext:
-    """Start processes from a clean one that has imported the store: no connection of ours crosses a fork."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["harness.store", "sqlalchemy.dialects.postgresql.psycopg", "psycopg"])
-    return context
 
 
 def test_kill_9_loses_nothing_that_was_reported_as_recorded(url: str, processes: ForkServerContext) -> None:
