@@ -4,7 +4,7 @@ The incumbent is judged first; then M - 1 candidates are proposed, each based on
 development trees and recorded. The best mean value wins; at equal values the incumbent stays, then the earlier version. A
 version that falls below the best is rolled back, a faulted one cannot win. The held-out trees are looked at once, at the end,
 with the incumbent and the best version, and never reach a proposer. Should the best version fault on them, the next best is
-looked at in its place.
+looked at in its place. Each such look is in the store's ledger before its replays begin: the gate counts it.
 
 `evolve` yields progress and records everything before it says so: whoever watches may stop at any moment, and `Run` can be
 taken up again to the same end.
@@ -18,9 +18,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from harness.errors import InputError
+from harness.gate.verdict import Bounds
 from harness.policy import Event, EventKind
 from harness.propose.base import Brief, Judged
-from harness.store.records import RunState
+from harness.store.records import Question, RunState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from harness.score import Evaluation
     from harness.store import Run, Store
     from sandbox.api import Fault
+
+
+_ALPHA = Bounds().alpha
 
 
 class Split(StrEnum):
@@ -81,8 +85,12 @@ def split_trees(digests: Iterable[str], holdout: float) -> dict[Split, tuple[str
     return {side: tuple(members) for side, members in sides.items()}
 
 
-def evolve(run: Run, store: Store, proposer: Proposer, judge: Judge) -> Iterator[Progress | HeldOut]:
+def evolve(
+    run: Run, store: Store, proposer: Proposer, judge: Judge, *, alpha: float = _ALPHA, by: str = "evolve"
+) -> Iterator[Progress | HeldOut]:
     """Take a run to its end from wherever it stands.
+
+    `alpha` is what all looks at a held-out tree may spend together, `by` who makes them: both go into the ledger.
 
     Raises:
         SandboxError: our side failed; the run can be resumed.
@@ -115,7 +123,7 @@ def evolve(run: Run, store: Store, proposer: Proposer, judge: Judge) -> Iterator
         history.append(judged)
         yield Progress(position, run.plan.versions, judged, outcome, best, resumed)
     if best is not None:
-        yield from _look_at_held_out(run, store, judge, history, head)
+        yield from _look_at_held_out(_Look(run, store, judge, alpha, by), history, head)
     if run.state is not RunState.FINISHED:
         store.finish_run(run)
 
@@ -161,7 +169,25 @@ def _faulted(run: Run, version: int, fault: Fault) -> Event:
     return Event(EventKind.FAULTED, version, run.number, f"{fault.kind}: {fault.message}", facts=evidence)
 
 
-def _look_at_held_out(run: Run, store: Store, judge: Judge, history: Sequence[Judged], head: int) -> Iterator[HeldOut]:
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """A run's look at its held-out trees: with what it is made, and by whom."""
+
+    run: Run
+    store: Store
+    judge: Judge
+    alpha: float
+    by: str
+
+    def record(self, best: Judged, incumbent: Judged) -> None:
+        """Write into the ledger that the two are compared; the same comparison again costs nothing."""
+        if best.version.number != incumbent.version.number:
+            digests = (best.version.candidate.digest, incumbent.version.candidate.digest)
+            self.store.look(Question(*digests, self.run.plan.settings), self.run.plan.held_out, self.alpha, self.by)
+
+
+def _look_at_held_out(look: _Look, history: Sequence[Judged], head: int) -> Iterator[HeldOut]:
+    run, store = look.run, look.store
     incumbent = history[0]
     # The sort is stable: at equal values the earlier version stands first.
     standing = sorted((judged for judged in history if judged.value is not None), key=lambda judged: -(judged.value or 0.0))
@@ -169,8 +195,9 @@ def _look_at_held_out(run: Run, store: Store, judge: Judge, history: Sequence[Ju
     following = incumbent if run.plan.held_out else None
     while following is not None:
         version = following.version
+        look.record(next(iter(standing), incumbent), incumbent)
         known = store.evaluation(run, version, Split.HELD_OUT)
-        evaluation = judge(version.candidate, run.plan.held_out) if known is None else known
+        evaluation = look.judge(version.candidate, run.plan.held_out) if known is None else known
         events: list[Event] = []
         if evaluation.fault is not None:
             before = next(iter(standing), incumbent)

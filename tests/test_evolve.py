@@ -10,7 +10,7 @@ import pytest
 from builders import broom, judged_in_process
 
 from harness.evolve import HeldOut, Progress, Split, evolve, split_trees
-from harness.policy import Candidate, EventKind, Origin
+from harness.policy import Candidate, EventKind, Origin, digest_of
 from harness.propose.search import TemplateSearch
 from harness.propose.templates import defaults, load, render
 from harness.score import Settings
@@ -134,6 +134,33 @@ def test_held_out_trees_are_looked_at_once_with_the_incumbent_and_the_best(store
     assert all({result.tree for result in look.judged.evaluation.results} == set(HELD_OUT) for look in looks)
 
 
+def test_the_look_at_held_out_trees_is_in_the_ledger_before_they_are_replayed(store: Store) -> None:
+    """The gate, asked about the same pair on the same trees, then finds the question asked."""
+    seen: list[int] = []
+
+    def watching(candidate: Candidate, trees: Sequence[str]) -> Evaluation:
+        if HELD_OUT[0] in trees:
+            seen.append(len(store.looks()))
+        return judge(candidate, trees)
+
+    run = begun(store, STOPS, 3)
+    list(evolve(run, store, Listed(ALL_AT_ONCE, ONE_EACH), watching, alpha=0.1, by="jo"))
+
+    (entry,) = store.looks()
+    assert seen == [1, 1]
+    assert (entry.question.candidate, entry.question.incumbent) == (digest_of(ALL_AT_ONCE), digest_of(STOPS))
+    assert (set(entry.trees), entry.alpha, entry.look, entry.by) == (set(HELD_OUT), 0.1, 1, "jo")
+    assert store.look(entry.question, HELD_OUT, 0.1, "gate").again
+
+
+def test_a_run_that_its_incumbent_wins_compares_nothing_and_spends_nothing(store: Store) -> None:
+    run = begun(store, ALL_AT_ONCE, 2)
+
+    finished(run, store, Listed(STOPS))
+
+    assert store.looks() == []
+
+
 @pytest.mark.parametrize("stop_after", [0, 4, 5])
 def test_a_version_that_faults_on_held_out_trees_cannot_win(stop_after: int, store: Store) -> None:
     """It did best on the trees that it was developed on and broke beyond them: the next best takes its place."""
@@ -150,6 +177,10 @@ def test_a_version_that_faults_on_held_out_trees_cannot_win(stop_after: int, sto
 
     assert [(look.judged.version.number, look.best.version.number) for look in looks] == [(1, 2), (2, 3), (3, 3)]
     assert store.run(run.number).best == 3
+    assert [(entry.question.candidate, entry.look) for entry in store.looks()] == [
+        (digest_of(ALL_AT_ONCE), 1),
+        (digest_of(ONE_EACH), 2),
+    ]
     events = [(event.kind, event.version, event.to) for event in store.events(run=run.number)]
     assert events[-2:] == [(EventKind.FAULTED, 2, None), (EventKind.ROLLED_BACK, 2, 3)]
 

@@ -13,6 +13,7 @@ import structlog
 
 from harness import treefile, wiring
 from harness.cli import policies, report, rules
+from harness.cli.actor import actor
 from harness.cli.exits import Exit
 from harness.cli.output import counted, note, number
 from harness.cli.progress import steps
@@ -234,7 +235,15 @@ def _told(stage: _Stage, progress: Steps) -> Iterator[Progress | HeldOut]:
     judge = wiring.SandboxJudge(
         stage.store, stage.sandbox, stage.settings, judged_by=plan.settings, begin=begin, step=progress.step
     )
-    with closing(evolve(stage.run, stage.store, wiring.proposer(plan.seed), judge)) as told:  # type: ignore[type-var]
+    steps_of = evolve(
+        stage.run,
+        stage.store,
+        wiring.proposer(plan.seed),
+        judge,
+        alpha=stage.settings.alpha,
+        by=f"{actor()}, run {stage.run.number}",
+    )
+    with closing(steps_of) as told:  # type: ignore[type-var]
         for one in told:
             if isinstance(one, Progress):
                 position = one.position
