@@ -28,6 +28,7 @@ _SECCOMP_PROFILE = Path(__file__).with_name("container-seccomp.json")
 _USER = "65529:65529"  # a uid within the range that distributions leave unused
 _RUNNER_MEMORY_BYTES = 64 * 2**20  # the runner and what every child shares with it
 _IDLE_BYTES = 26 * 2**20  # what a container that waits holds: its runner and the engine's shim
+_MEMORY = Path("/proc/meminfo")
 _PATIENCE_S = 30  # with an engine, for any one thing
 _PROCESSES = 32  # the engine's own start-up in the container needs some for a moment
 
@@ -66,7 +67,9 @@ class DockerSandbox:
         self._relay = relay
         self._keeper: Keeper | None = None
         self._greeting: Greeting | None = None
-        self._pool: Pool[_Kind, Container] = Pool(self._launch, min(warm, _affordable()))
+        self._pool: Pool[_Kind, Container] = Pool(
+            self._launch, min(warm, affordable(Path("/proc/meminfo").read_text(encoding="ascii")))
+        )
 
     def open(self, source: str, limits: GuestLimits) -> RunnerSession:
         """Return a session for one candidate's source in a container of its own."""
@@ -191,10 +194,13 @@ def _own_core() -> int | None:
     return next(iter(cores)) if len(cores) == 1 else None
 
 
-def _affordable() -> int:
-    """Return how many containers that only wait this machine has memory for: what they hold idle, in a tenth of what is free."""
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return free // 10 // _IDLE_BYTES
+def affordable(meminfo: str) -> int:
+    """Return how many containers that only wait there is memory for: what they hold idle, in a tenth of what is available.
+
+    That counts what the kernel would give back of files that it keeps in memory: most of a machine's memory after a while.
+    """
+    available_kib = next(int(line.split()[1]) for line in meminfo.splitlines() if line.startswith("MemAvailable:"))
+    return available_kib * 1024 // 10 // _IDLE_BYTES
 
 
 def _host_config(client: DockerClient, kind: _Kind, runtime: str | None, *, relayed: bool) -> dict[str, Any]:

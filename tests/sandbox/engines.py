@@ -37,10 +37,25 @@ class Engine:
         self.socket = folder / "docker.sock"
         self.address = f"unix://{self.socket}"
         places = {"data-root": self.data, "exec-root": folder / "exec", "pidfile": folder / "pid", "host": self.address}
-        command = ["dockerd", "--iptables=false", "--bridge=none", *(f"--{name}={place}" for name, place in places.items())]
+        self._command = [
+            "dockerd",
+            "--iptables=false",
+            "--bridge=none",
+            *(f"--{name}={place}" for name, place in places.items()),
+            *options,
+        ]
         self._log = folder / "log"
-        with self._log.open("wb") as log:
-            self.process = subprocess.Popen([*command, *options], stdout=log, stderr=log)
+        self.process = self._started()
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(self._command, stdout=log, stderr=log)
+
+    def start_again(self) -> None:
+        """Start it in the same place after it was killed; what it left would keep it from starting."""
+        for left in (self.folder / "pid", self.folder / "exec/containerd/containerd.pid"):
+            left.unlink(missing_ok=True)
+        self.process = self._started()
 
     def wait(self) -> DockerClient:
         """Return a client of the engine that DOCKER_HOST names, which is to be this one, once it answers."""

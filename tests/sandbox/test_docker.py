@@ -9,15 +9,18 @@ import sys
 import textwrap
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from guests import GOOD, QUICK, context, drive
+from guests import GOOD, QUICK, context, drive, small_tree
 
+from harness.evaluate import Job, evaluate
 from harness.replay import Stop
+from harness.score import Effort, Settings
 from sandbox.base import SandboxError
-from sandbox.docker import DockerSandbox, sweep
+from sandbox.docker import DockerSandbox, affordable, sweep
 from sandbox.engine import connect, engine_trouble, translated
 from sandbox.image import ImageStatus, build, image_status, image_tag
 from sandbox.owner import OWNER_LABEL, Owner
@@ -155,6 +158,53 @@ def test_a_container_follows_its_thread_to_its_core(client: DockerClient, docker
     assert chosen == ["" if len(cores) > 1 else str(min(cores)), str(min(cores))]
 
 
+def test_workers_of_one_candidate_and_their_containers_share_a_core_each(client: DockerClient, mine: Mine) -> None:
+    """As many containers side by side as there are workers, each on one core, while trees are left to be judged."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    sandbox = DockerSandbox(warm=0)
+    slow = GOOD.replace("return", "import time; time.sleep(0.05)\n        return")
+    job = Job(slow, Settings(), Effort(limits=QUICK, repeats=0, workers=len(cores)))
+    results = evaluate(job, [small_tree()] * 8, sandbox)
+    next(results)
+    used = {client.api.inspect_container(container)["HostConfig"]["CpusetCpus"] for container in mine()}
+    assert [result.trajectory.fault for result in results] == [None] * 7
+    sandbox.close()
+
+    assert used == {str(core) for core in cores}
+
+
+STAYS = """
+import time
+class Policy:
+    def __init__(self, context): pass
+    def decide(self, view):
+        time.sleep(0.2)
+        return [0]
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_command_leaves_no_container_however_it_ends(client: DockerClient, tmp_path: Path, how: signal.Signals) -> None:
+    """Interrupted or told to end, it removes them itself; killed, the next command does."""
+    (tmp_path / "stays.py").write_text(STAYS)
+    command = [sys.executable, "-m", "harness", "replay", "stays.py", "--no-check", "--trees", PROJECT / "examples/trees"]
+    run = partial(subprocess.Popen, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(PROJECT)}, stderr=subprocess.DEVNULL)
+    with run([*command, "--sandbox", "docker"], stdout=subprocess.DEVNULL) as killed:
+        deadline = time.monotonic() + 30
+        while not owned_by(client, killed.pid) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert owned_by(client, killed.pid)
+        time.sleep(0.3)
+        killed.send_signal(how)
+        killed.wait(30)
+    if how is signal.SIGKILL:
+        with run([*command, "--sandbox", "docker", "--max-rounds", "0"], stdout=subprocess.DEVNULL) as following:
+            assert following.wait(60) == 0
+
+    assert owned_by(client, killed.pid) == []
+
+
 HARNESS = """
 import sys, time
 from guests import GOOD, QUICK, context
@@ -237,6 +287,14 @@ def wait_until(true: Callable[[], bool]) -> None:
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize(("available_kib", "containers"), [(8_000_000, 30), (600_000, 2), (100_000, 0)])
+def test_what_waits_is_bounded_by_the_memory_that_is_available(available_kib: int, containers: int) -> None:
+    """A tenth of it; memory that is full of files which the kernel would give back counts as available."""
+    text = f"MemTotal:        8145472 kB\nMemFree:           90000 kB\nMemAvailable:    {available_kib} kB\nBuffers:  1 kB\n"
+
+    assert affordable(text) == containers
 
 
 def test_an_image_is_found_again() -> None:

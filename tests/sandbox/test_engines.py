@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -248,3 +249,33 @@ def test_an_engine_that_hangs_costs_one_wait_at_the_end_however_many_containers(
 
     assert time.monotonic() - began < 15.0
     second_engine.process.send_signal(signal.SIGCONT)
+
+
+@pytest.mark.slow
+def test_a_run_whose_engine_is_killed_ends_with_3_and_goes_on_when_there_is_one_again(
+    second_engine: Engine, tmp_path: Path
+) -> None:
+    """In the middle of an evaluation: no version is faulted for it, and the resumed run is as one that was left in peace."""
+    command = [sys.executable, "-m", "harness", "evolve"]
+    trees = map(str, sorted((PROJECT / "examples/trees").rglob("*.jsonl"))[:6])
+    begin = ["--trees", *trees, "--sandbox", "docker", "--versions", "3", "--json"]
+    place: dict[str, Any] = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(PROJECT)}}
+    told = []
+    with subprocess.Popen([*command, *begin], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, **place) as run:
+        assert run.stderr is not None
+        for line in run.stderr:
+            told.append(line)
+            if " 1/3  v" in line:
+                second_engine.process.kill()
+                second_engine.process.wait()
+        assert run.wait(60) == 3, told
+    assert "start one, for example `sudo systemctl start docker`" in "".join(told)
+
+    second_engine.start_again()
+    second_engine.wait().close()
+    versions = []
+    for how in (["--resume", "--json"], [*begin, "--store", "whole.db"]):
+        ended = subprocess.run([*command, *how], capture_output=True, check=True, **place)
+        versions.append([(line["digest"], line["value"], line["outcome"]) for line in json.loads(ended.stdout)["versions"]])
+    assert versions[0] == versions[1]
+    assert len(versions[0]) == 3
