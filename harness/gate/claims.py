@@ -57,6 +57,7 @@ def gain(values: Sequence[Sequence[float]], bounds: Bounds, look: Look, *, by_gr
         f"{over}, at least {bound + bounds.min_gain:+.4f} (asked: above {bounds.min_gain:g}), "
         f"sign-flip p = {flips.p:.2g} (asked: at most {look.level:.4g}, the level of look {look.number}{capped})"
     )
+    shown += _few_groups(len(values), look.level)
     if bound > 0 and flips.p <= look.level:
         return Part(PartName.GAIN, Outcome.PASS, shown, figures)
     needed = needed_trees(above, bound, look.level, bounds.power, by_group=by_group)
@@ -107,7 +108,16 @@ def contributions(grouped: Sequence[Sequence[float]], *, by_group: bool) -> list
     return [value / len(group) if by_group else value for group in grouped for value in group]
 
 
+def _few_groups(groups: int, level: float) -> str:
+    """Return what so few groups leave open, nothing where their signs alone could reach the level."""
+    if groups == 1:
+        return "; a single group: trees alone were resampled, which says nothing of other groups"
+    if 2.0**-groups > level:
+        return f"; were trees within a group all alike, {groups} groups would agree by chance once in {2**groups}"
+    return ""
+
+
 def _too_few(needed: int | None, power: float) -> str:
-    return (
-        "; one tree alone shows no spread" if needed is None else f"; about {needed} such trees would show it ({power:.0%} power)"
-    )
+    if needed is None:
+        return "; one tree alone shows no spread"
+    return f"; about {needed:,} such trees would show it ({power:.0%} power)"

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+_MOST_TIMES = 1e4
+"""Beyond so many times its size a distance takes more trees than anybody records, and how many more is of no use."""
+
+
 class Spread(NamedTuple):
     """The error of the mean, and how many times the variance is what it would be without groups, at least 1."""
 
@@ -31,7 +35,8 @@ def spread(grouped: Sequence[Sequence[float]], *, by_group: bool = False) -> Spr
     plain = math.fsum(part * part for group in off for part in group) * count / (count - 1)
     if len(grouped) == 1 or not plain:
         return Spread(math.sqrt(plain), 1.0)
-    clustered = math.fsum(math.fsum(group) ** 2 for group in off) * len(grouped) / (len(grouped) - 1)
+    sums = [math.fsum(group) for group in off]
+    clustered = math.fsum(part * part for part in sums) * len(grouped) / (len(grouped) - 1)
     effect = max(1.0, clustered / plain)
     return Spread(math.sqrt(plain * effect), effect)
 
@@ -55,4 +60,5 @@ def needed_trees(
     drop = (mean - bound) * math.sqrt(units / (units - 1))  # a bootstrap of few units understates their spread by this much
     distance = max(drop, flips) + normal.inv_cdf(power) * spread(grouped, by_group=by_group).error
     fewest = math.ceil(-math.log2(level))  # with fewer, not even all signs alike reach the level
-    return max(count + 1, fewest, math.ceil(count * (distance / mean) ** 2))
+    times = min(distance / mean, _MOST_TIMES)
+    return max(count + 1, fewest, math.ceil(count * times * times))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import InputError
+from harness.gate.document import document, verdict_from
 from harness.gate.judge import refuse_same
 from harness.gate.spending import level
 from harness.gate.verdict import Bounds, Look, Outcome, PartName
@@ -89,7 +91,7 @@ def test_a_gain_that_is_not_shown_cannot_be_told_and_names_how_many_trees_would_
     assert gain is not None
     assert gain.outcome is Outcome.CANNOT_TELL
     assert gain.figures["needed_trees"] > 8
-    assert gain.words.endswith(f"about {gain.figures['needed_trees']} such trees would show it (80% power)")
+    assert gain.words.endswith(f"about {gain.figures['needed_trees']:,} such trees would show it (80% power)")
 
 
 def test_a_gain_within_one_group_alone_cannot_be_told() -> None:
@@ -99,6 +101,18 @@ def test_a_gain_within_one_group_alone_cannot_be_told() -> None:
     assert gain is not None
     assert gain.figures["p"] < FIRST.level
     assert gain.outcome is Outcome.CANNOT_TELL
+
+
+def test_what_few_groups_leave_open_is_said() -> None:
+    """With one group no other was heard; two or three agree by chance; six say enough for the level of a first look."""
+    words = {
+        count: judged([*BETTER, *BETTER], groups=[str(place % count) for place in range(16)]).part(PartName.GAIN).words  # type: ignore[union-attr]
+        for count in (1, 3, 6)
+    }
+
+    assert words[1].endswith("a single group: trees alone were resampled, which says nothing of other groups")
+    assert words[3].endswith("were trees within a group all alike, 3 groups would agree by chance once in 8")
+    assert words[6].endswith("the level of look 1)")
 
 
 def test_four_trees_cannot_tell_whatever_they_say() -> None:
@@ -231,3 +245,13 @@ def test_nothing_that_gains_nowhere_passes(values: list[float], data: st.DataObj
     groups = data.draw(st.lists(st.sampled_from("abc"), min_size=len(values), max_size=len(values)))
 
     assert judged(values, groups=groups, resamples=100, alpha=0.5).outcome is Outcome.REFUSE
+
+
+@ORDINARY
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=40), st.data())
+def test_values_of_any_size_get_an_answer(values: list[float], data: st.DataObject) -> None:
+    """Raw scores know no range: no sum, square or ratio of theirs ends in an error, and every figure can be written down."""
+    groups = data.draw(st.lists(st.sampled_from("abc"), min_size=len(values), max_size=len(values)))
+    verdict = judged(values, groups=groups, resamples=100, alpha=0.5)
+
+    assert verdict_from(json.loads(json.dumps(document(verdict), allow_nan=False))) == verdict
