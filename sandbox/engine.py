@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from docker import DockerClient
 
 _TIMEOUT_S = 60
-_REMOVAL_S = 10  # a hundred times what it takes
 _LEAVING_S = 2  # for a runner that was told to, on a busy machine
+_REMOVAL_S = 8  # a hundred times what it takes
 OTHER_AUTHORITIES = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 """Variables that the SDK's HTTP library follows in place of the engine's own authority."""
 
@@ -146,6 +146,8 @@ class Remover:
             return
         with suppress(APIError, RequestException, OSError):  # it may be paused, or have ended long ago
             self._client.api.wait(container, timeout=_LEAVING_S)
+        if self._gave_up:  # meanwhile, for another
+            return
         try:
             with suppress(APIError):  # an answer, if none that helps
                 remove(self._client, container)
