@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from harness.jsonlines import BadLine, cut, shown
+from sandbox.api import METRIC_CHARACTERS, METRICS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,6 +87,17 @@ def _refuse(field: str, value: Any, wish: _Wish) -> NoReturn:
     raise BadLine(f"{field} is {shown(value)}; expected {wish.words}")
 
 
+def _check_metrics(field: str, metrics: Mapping[str, float]) -> None:
+    """Refuse more than any policy can be shown: its process would end for want of memory, and bear the blame."""
+    if len(metrics) > METRICS:
+        raise BadLine(
+            f"{field} holds {len(metrics):,} numbers; expected at most {METRICS:,}, since policies are shown all of them"
+        )
+    for name in metrics:
+        if len(name) > METRIC_CHARACTERS:
+            raise BadLine(f"{field} has a name of {len(name):,} characters; expected at most {METRIC_CHARACTERS}")
+
+
 def _require(fields: Mapping[str, Any], names: Sequence[str], meaning: Mapping[str, str]) -> None:
     for name in names:
         if name not in fields:
@@ -101,7 +113,9 @@ def check_header(fields: Mapping[str, Any]) -> None:
         raise BadLine(f"format is {shown(found)}; expected {FORMAT!r}")
     _require(fields, ("name",), {"name": "expected what people call this tree"})
     _check_fields(fields, HEADER)
-    _check_fields(fields.get("root", {}), ROOT, "root.")
+    root = fields.get("root", {})
+    _check_fields(root, ROOT, "root.")
+    _check_metrics("root.metrics", root.get("metrics", {}))
 
 
 _MEANING = {
@@ -116,6 +130,8 @@ def check_node(fields: Mapping[str, Any]) -> None:
     if not fields.keys() >= _MEANING.keys():
         _require(fields, tuple(_MEANING), _MEANING)
     _check_fields(fields, NODE)
+    if "metrics" in fields:
+        _check_metrics("metrics", fields["metrics"])
     if "cost" in fields:
         _check_fields(fields["cost"], COST, "cost.")
     if fields["id"] == "root":

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 ROOT = 0
 FEEDBACK_CHARACTERS = 2_000
 HYPOTHESIS_CHARACTERS = 500
+METRICS = 1_000
+METRIC_CHARACTERS = 200  # of its name
 
 # What a node shows once revealed: score (larger is better), status, metrics, feedback, (seconds, tokens, usd), hypothesis.
 # Exact tuples and dicts, not records: they cross to the sandbox through marshal, which knows no subclasses.

@@ -160,6 +160,18 @@ REFUSED = {
         "2: feedback holds half of a character (U+D83D, a lone surrogate); expected whole characters",
     ),
     "half a character in a key": (text(HEADER, node("a", metrics={"\udc00": 1})), "2: metrics holds half of a character (U+DC00"),
+    "a million and a half metrics": (
+        text(HEADER, node("a", metrics=dict.fromkeys(map(str, range(1_500_000)), 0))),
+        "2: metrics holds 1,500,000 numbers; expected at most 1,000, since policies are shown all of them",
+    ),
+    "metrics of the root": (
+        text(HEADER | {"root": {"metrics": dict.fromkeys(map(str, range(1_001)), 0)}}),
+        "1: root.metrics holds 1,001 numbers; expected at most 1,000",
+    ),
+    "a book for a name": (
+        text(HEADER, node("a", metrics={"m" * 201: 0})),
+        "2: metrics has a name of 201 characters; expected at",
+    ),
     "header missing": (
         text(node("a")),
         "1: header is missing; expected a first line with the fields format ('discovery-tree/1')",
