@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     Places = NDArray[np.int64]
 
 PROJECT = Path(__file__).parents[1]
+RECORDED = Path(os.environ.get("HARNESS_SHARED", PROJECT.parent / "shared")) / "trees"
+"""Searches that other systems recorded, where they are at hand."""
 INCUMBENT = "parallel_refine"
 """The template that versions have to beat: its version, at the defaults, stands first."""
 
@@ -54,9 +56,8 @@ class World:
 def worlds(versions: int) -> Iterator[World]:
     """Yield the worlds that are there, each with this many versions beside the incumbent."""
     yield _world("example trees", PROJECT / "examples" / "trees", versions)
-    recorded = Path(os.environ.get("HARNESS_SHARED", PROJECT.parent / "shared")) / "trees"
-    if recorded.is_dir():
-        yield _world("recorded searches", recorded, versions)
+    if RECORDED.is_dir():
+        yield _world("recorded searches", RECORDED, versions)
 
 
 def _world(name: str, folder: Path, versions: int) -> World:
