@@ -9,20 +9,32 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import threading
 import time
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from heapq import nlargest
 from itertools import cycle, islice, zip_longest
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
+from harness.errors import InputError
 from harness.policy import digest_of
 from harness.replay import Stop, Trajectory, replay
 from harness.score import Evaluation, Result, figures
-from sandbox.api import ROOT, Context, Fault, FaultKind, PolicyFault
+from sandbox.api import (
+    FEEDBACK_CHARACTERS,
+    HYPOTHESIS_CHARACTERS,
+    METRIC_CHARACTERS,
+    ROOT,
+    Context,
+    Fault,
+    FaultKind,
+    PolicyFault,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,11 +43,15 @@ if TYPE_CHECKING:
     from harness.replay import Round
     from harness.score import Effort, Settings
     from harness.tree import Tree
-    from sandbox.api import Observation
+    from sandbox.api import Observation, Outcome
     from sandbox.base import GuestReplay, Sandbox, Session
 
 _Look = TypeVar("_Look")
 _PICKS_SHOWN = 20
+_BARE_NODE_BYTES = 700
+_ENTRY_BYTES = 100  # a number with its place in a dictionary
+_NODE_BYTES = _BARE_NODE_BYTES + 4 * (FEEDBACK_CHARACTERS + HYPOTHESIS_CHARACTERS)  # at most, metrics left out
+_METRIC_BYTES = _ENTRY_BYTES + 4 * METRIC_CHARACTERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +69,7 @@ def evaluate(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Iterator[Resu
     """Yield one result for each tree, in order; none after the first fault where the effort says so.
 
     Raises:
+        InputError: a tree may show more than a policy has memory for.
         SandboxError: our side failed; nothing can be said about the policy.
     """
     for result in _refusals(job, trees) if job.refused else _replays(job, trees, sandbox):
@@ -199,6 +216,7 @@ class _Worker:
         return self._replay("second", tree).trajectory
 
     def _replay(self, which: str, tree: Tree) -> Result:
+        _check_room(tree, self._job)
         if which not in self._sessions:
             session = self._sandbox.open(self._job.source, self._job.effort.limits)
             self._sessions[which] = self._stack.enter_context(session)
@@ -253,6 +271,32 @@ class _Sandboxed:
             "memory_bytes": usage.memory_bytes,
             "output": self._guest.output,
         }
+
+
+def _check_room(tree: Tree, job: Job) -> None:
+    """Refuse a tree of which more may be shown than a policy's process can hold: that would be no fault of the policy's."""
+    limits, room_bytes = job.settings.limits, job.effort.limits.memory_bytes // 2
+    attempts = min(len(tree.attempts), limits.max_rounds * limits.max_batch)
+    shown = 1 + (attempts if limits.max_attempts is None else min(attempts, limits.max_attempts))
+    widest = max(tree.outcomes, key=lambda outcome: len(outcome[2]))
+    most_bytes = shown * (_NODE_BYTES + len(widest[2]) * _METRIC_BYTES)
+    if most_bytes <= room_bytes:  # true of all but trees with hundreds of metrics, and known at once
+        return
+    shown_bytes = sum(nlargest(shown, map(_shown_bytes, tree.outcomes)))
+    if shown_bytes > room_bytes:
+        (node,) = tree.ids([tree.outcomes.index(widest)])
+        raise InputError(
+            f"tree {tree.name!r} may show {shown_bytes / 2**20:.0f} MiB to a policy, of whose memory of "
+            f"{job.effort.limits.memory_bytes / 2**20:.0f} MiB that may be half; raise memory_mib, or record fewer metrics "
+            f"(node {node!r} has {len(widest[2])})"
+        )
+
+
+def _shown_bytes(outcome: Outcome) -> int:
+    """Return what a node takes in a policy's process, roughly and rather too much."""
+    _, _, metrics, feedback, _, hypothesis = outcome
+    names = sum(map(sys.getsizeof, metrics))
+    return _BARE_NODE_BYTES + len(metrics) * _ENTRY_BYTES + names + sys.getsizeof(feedback) + sys.getsizeof(hypothesis)
 
 
 def _result(job: Job, tree: Tree, trajectory: Trajectory) -> Result:

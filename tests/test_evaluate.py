@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from builders import broom, tree
 
+from harness.errors import InputError
 from harness.evaluate import Job, evaluate, gather
 from harness.replay import Stop
 from harness.score import Effort, Settings
+from harness.tree import Attempt, Root, Tree
 from sandbox.api import Fault, FaultKind, Limits
+from sandbox.base import GuestLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from harness.tree import Tree
     from sandbox.api import Context, Observation
-    from sandbox.base import GuestLimits, Sandbox
+    from sandbox.base import Sandbox
 
 TREES = [broom(seed, chains=3, depth=3) for seed in range(6)]
 FRAME = "class Policy:\n    def __init__(self, context):\n        {init}\n    def decide(self, view):\n        {decide}\n"
@@ -194,3 +196,16 @@ def test_trees_are_asked_for_one_by_one_as_they_are_needed(sandbox: Sandbox) -> 
     next(results)
 
     assert trees.asked == 1  # type: ignore[attr-defined]
+
+
+def test_a_tree_that_no_policy_could_hold_is_named_and_no_fault_of_the_policys(sandbox: Sandbox) -> None:
+    many = {f"metric {place}": 1.0 for place in range(1000)}
+    attempts = tuple(Attempt(f"n{place}", None, 1.0, metrics=many) for place in range(100))
+    wide = Tree("wide", attempts, root=Root(0.0))
+    small = GuestLimits(memory_bytes=16 * 2**20)
+
+    with pytest.raises(InputError, match=r"tree 'wide' may show \d+ MiB .* of 16 MiB .* raise memory_mib, .*node 'n0' has 1000"):
+        list(evaluate(job("return [0] * 8", limits=small), [wide], sandbox))
+
+    few = Job(job("return []").source, Settings(limits=Limits(max_attempts=8)), Effort(repeats=0, limits=small))
+    assert [result.trajectory.fault for result in evaluate(few, [wide], sandbox)] == [None]
