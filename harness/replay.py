@@ -6,6 +6,8 @@ wasted. It has no clock and no randomness; the same picks on the same tree give 
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -52,6 +54,17 @@ class Trajectory:
     def revealed(self) -> tuple[int, ...]:
         """Return the places of all revealed attempts in order of revelation, the root left out."""
         return tuple(place for turn in self.rounds for place in turn.revealed)
+
+    @property
+    def digest(self) -> str:
+        """Return the identity of all that must repeat: the tree, each round, the end, and of a fault kind, rule and round.
+
+        A fault's words and figures are left out: they may hold what was measured.
+        """
+        fault = self.fault
+        end = [self.stop.value, None if fault is None else [fault.kind.value, fault.rule and fault.rule.value, fault.round]]
+        canonical = json.dumps(["trajectory/1", self.tree, self.rounds, end], separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()
 
 
 class Decider(Protocol):

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from harness import wholefile
 from harness.errors import InputError, TreeError
 from harness.jsonlines import BadLine, Line, admit, objects, shown
 from harness.tree import attempt_fields, attempt_of, header_fields, tree_of
@@ -53,22 +53,8 @@ def write(tree: Tree, path: Path) -> None:
         InputError: the place cannot be written.
         TreeError: the tree holds what the format cannot express, such as an infinite score.
     """
-    draft = path.parent / f".{secrets.token_hex(8)}.part"
     try:
-        try:
-            with draft.open("xb") as stream:
-                for line in lines(tree):
-                    stream.write(line.encode())
-                stream.flush()
-                os.fsync(stream.fileno())
-            draft.replace(path)
-        finally:
-            draft.unlink(missing_ok=True)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        wholefile.write(path, lines(tree))
     except OSError as error:
         raise InputError(f"{path}: {_reason(error)}; expected a place where a tree file can be written") from error
 

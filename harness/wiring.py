@@ -21,7 +21,7 @@ from sandbox.base import GuestLimits, SandboxError
 from sandbox.session import SOURCE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from harness.config import Settings
     from harness.policy import Candidate
@@ -238,6 +238,36 @@ class TreeFiles(Sequence[Tree]):
         if isinstance(place, slice):
             return TreeFiles(self._files[place])
         return treefile.read(self._files[place])
+
+
+class FoundTrees(Sequence[Tree]):
+    """Trees by digest, some of them in files, the others in a store; read when they are asked for."""
+
+    def __init__(self, digests: Sequence[str], files: Mapping[str, Path], store: Store | None) -> None:
+        self._digests = digests
+        self._files = files
+        self._store = store
+
+    def __len__(self) -> int:
+        return len(self._digests)
+
+    @overload
+    def __getitem__(self, place: int) -> Tree: ...
+    @overload
+    def __getitem__(self, place: slice) -> FoundTrees: ...
+    def __getitem__(self, place: int | slice) -> Tree | FoundTrees:
+        if isinstance(place, slice):
+            return FoundTrees(self._digests[place], self._files, self._store)
+        digest = self._digests[place]
+        file = self._files.get(digest)
+        if file is None:
+            if self._store is None:
+                raise InputError(f"tree {digest[:12]}: is in no file and no store; expected it in one of them")
+            return self._store.tree(digest)
+        tree = treefile.read(file)
+        if tree.digest != digest:
+            raise InputError(f"{file}: the file has changed since it was looked at; run the command again")
+        return tree
 
 
 class StoredTrees(Sequence[Tree]):

@@ -138,6 +138,7 @@ def replay_command(
     no_check: Annotated[bool, typer.Option("--no-check", help="Skip the static check; the sandbox alone must hold.")] = False,
     trajectory: Annotated[bool, typer.Option("--trajectory", help="Show what each round picked and revealed.")] = False,
     param: of.Param = None,
+    manifest: of.Manifest = None,
     workers: of.Workers = None,
     repeats: of.Repeats = None,
     runtime: of.Runtime = None,
@@ -151,7 +152,7 @@ def replay_command(
 
     if policy is None:
         raise InputError("no policy given; write harness replay POLICY --trees PATH…, the policy before the trees")
-    request = Request(policy, tuple(trees or ()), tuple(param or ()), not no_check, trajectory, as_json)
+    request = Request(policy, tuple(trees or ()), tuple(param or ()), not no_check, trajectory, as_json, manifest)
     raise typer.Exit(replay(request, _loaded(context).settings))
 
 
@@ -249,6 +250,30 @@ def diff_command(
     from harness.cli.diff import diff
 
     raise typer.Exit(diff(first, second, _loaded(context).settings, as_json))
+
+
+@app.command("verify", cls=Spread, short_help="Run a manifest again and compare every digit.")
+def verify_command(
+    context: typer.Context,
+    manifest: Annotated[
+        Path | None,
+        typer.Argument(metavar="MANIFEST", help="A file that --manifest wrote.", show_default=False),
+    ] = None,
+    trees: of.Trees = None,
+    sandbox: of.Sandbox = None,
+    workers: of.Workers = None,
+    runtime: of.Runtime = None,
+    image: of.Image = None,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Run again what a manifest holds, here and now, and compare every trajectory and figure to the last digit."""
+    from harness.cli.verify import Request, verify
+
+    if manifest is None:
+        raise InputError("no manifest given; write harness verify MANIFEST, the manifest before --trees")
+    raise typer.Exit(verify(Request(manifest, tuple(trees or ()), as_json), _loaded(context)))
 
 
 @trees_app.command("validate", short_help="Read tree files strictly and name each that is wrong.")

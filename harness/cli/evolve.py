@@ -218,7 +218,7 @@ def _take(stage: _Stage, request: Request) -> int:
         if not ended:
             note(f"stopped; all that was told is recorded, and {stage.command} goes on from there")
     seconds = time.monotonic() - began
-    isolation = isolation_document(stage.sandbox) if request.as_json else {}
+    isolation = isolation_document(stage.sandbox.describe()) if request.as_json else None
     done = report.Report(stage.run, stage.store.name, judged, held_out, seconds, isolation)
     report.show(done, request.verbose, request.as_json)
     return 0

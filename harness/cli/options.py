@@ -15,6 +15,10 @@ Trees: TypeAlias = Annotated[
     list[Path] | None,
     typer.Option("--trees", metavar="PATH…", help="Tree files, and folders that are searched for *.jsonl; several may follow."),
 ]
+Manifest: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--manifest", metavar="FILE", help="Write everything that fixes the result there, for `harness verify`."),
+]
 Param: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--param", metavar="NAME=JSON…", help="Parameters that the policy reads as context.params."),

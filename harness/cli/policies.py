@@ -51,6 +51,11 @@ def policy(named: str, settings: Settings) -> Named:
     return Named(named, Candidate(read(Path(named)), Origin.FILE, f"from {named}") if template is None else template)
 
 
+def short_name(named: Named) -> str:
+    """Return the name of a policy as a file that travels holds it: a path tells of one machine alone."""
+    return named.label if named.version is not None or named.candidate.template == named.label else Path(named.label).name
+
+
 def _template(named: str) -> Candidate | None:
     template = next((template for template in templates.load() if template.name == named), None)
     if template is None:

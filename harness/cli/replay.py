@@ -8,7 +8,7 @@ from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness import treefile, wiring
+from harness import manifest, treefile, wiring
 from harness.cli import policies, rules
 from harness.cli.exits import Exit
 from harness.cli.output import counted, indented, note, number, one_line, say, say_json, table
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harness.score import Objective, Result
     from harness.tree import Tree
     from sandbox.api import Fault
-    from sandbox.base import Sandbox
+    from sandbox.base import Isolation
 
 _OUTPUTS = 3
 _OUTPUT_LINES = 10
@@ -43,10 +43,13 @@ class Request:
     checked: bool
     trajectory: bool
     as_json: bool
+    manifest: Path | None = None
 
 
 def replay(request: Request, settings: Settings) -> int:
     """Replay a policy and return the exit code: 0 when no replay faulted."""
+    if request.manifest is not None and not request.manifest.parent.is_dir():
+        raise InputError(f"--manifest: {request.manifest.parent} is no folder; expected a file in a folder that is there")
     if not request.trees:
         raise InputError("no trees given; write harness replay POLICY --trees PATH…, with tree files or folders")
     named = policies.policy(request.policy, settings)
@@ -67,14 +70,23 @@ def replay(request: Request, settings: Settings) -> int:
                 for result in judged:
                     results.append(result)
                     progress.step()
-            isolation = isolation_document(sandbox) if request.as_json and sandbox is not None else None
+            asked = request.as_json or request.manifest is not None
+            isolation = sandbox.describe() if sandbox is not None and asked else None
     except KeyboardInterrupt:
         note(f"interrupted after {len(results)} of {len(files)} trees; nothing was recorded, run the same command again")
         return Exit.INTERRUPTED
     evaluation = Evaluation(named.candidate.digest, "none" if sandbox is None else sandbox.name, judged_by, tuple(results))
+    if request.manifest is not None:
+        how = manifest.How(wiring.guest_limits(settings), settings.repeats, isolation, request.checked)
+        entry = manifest.Entry(policies.short_name(named), named.candidate, evaluation, params)
+        where = {result.tree: file for file, result in zip(files, evaluation.results, strict=True)}
+        made = manifest.make(manifest.Kind.REPLAY, [entry], how, files=where, beside=request.manifest.parent)
+        manifest.write(made, request.manifest)
     if request.as_json:
         document = _document(request, named, files, evaluation)
-        say_json(document | {"isolation": isolation, "settings": settings_document(settings) | {"params": params}})
+        say_json(
+            document | {"isolation": isolation_document(isolation), "settings": settings_document(settings) | {"params": params}}
+        )
     else:
         _print(request, named, files, evaluation)
     return Exit.NO if evaluation.fault else Exit.DONE
@@ -100,10 +112,9 @@ def settings_document(settings: Settings) -> dict[str, Any]:
     return {name: getattr(settings, name) for name in names + limits}
 
 
-def isolation_document(sandbox: Sandbox) -> dict[str, Any]:
+def isolation_document(isolation: Isolation | None) -> dict[str, Any] | None:
     """Return what fixes a result beside settings and trees: the backend with its Python, image and runtime, as JSON."""
-    isolation = sandbox.describe()
-    return {name: getattr(isolation, name) for name in ("backend", "python", "image", "runtime")}
+    return None if isolation is None else {name: getattr(isolation, name) for name in ("backend", "python", "image", "runtime")}
 
 
 def fault_document(fault: Fault | None) -> dict[str, Any] | None:

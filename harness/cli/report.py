@@ -31,8 +31,8 @@ class Report:
     judged: Sequence[Progress]
     held_out: Sequence[HeldOut]
     seconds: float
-    isolation: Mapping[str, Any]
-    """What the results were made in; empty where nobody asks."""
+    isolation: Mapping[str, Any] | None
+    """What the results were made in; None where nobody asks."""
 
     @property
     def incumbent(self) -> Judged:

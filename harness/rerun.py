@@ -1,0 +1,84 @@
+"""Run again what a manifest holds, anywhere, to compare it digit for digit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from harness.evaluate import Job, evaluate
+from harness.gate.document import document, verdict_from
+from harness.gate.judge import judge
+from harness.manifest.environment import environment
+from harness.manifest.make import Entry, judged_of
+from harness.policy import Candidate
+from harness.score import Evaluation, groups_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from harness.gate.verdict import Verdict
+    from harness.manifest.records import Manifest, Policy
+    from harness.score import Effort, Result, Settings
+    from harness.tree import Tree
+    from sandbox.api import Fault
+    from sandbox.base import Sandbox
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What replays are made with. `trees` finds trees by digest, `effort` says how so many are gone about."""
+
+    sandbox: Sandbox
+    trees: Callable[[Sequence[str]], Sequence[Tree]]
+    effort: Callable[[int], Effort]
+    refusal: Callable[[str], Fault | None]
+    """Why a source is not run at all."""
+    step: Callable[[], None]
+    """Called after every replay."""
+
+
+def entry(policy: Policy, settings: Settings, digests: Sequence[str], bench: Bench, trees: str = "trees") -> Entry:
+    """Judge one policy over the trees of these digests, in their order."""
+    candidate = Candidate(policy.source, policy.origin, template=policy.template, params=policy.params)
+    job = Job(policy.source, settings, bench.effort(len(digests)), policy.params, bench.refusal(policy.source))
+    results = tuple(_watched(evaluate(job, bench.trees(digests), bench.sandbox), bench.step))
+    evaluation = Evaluation(policy.digest, bench.sandbox.name, settings, results)
+    return Entry(policy.name, candidate, evaluation, policy.params, trees)
+
+
+def _watched(results: Iterator[Result], step: Callable[[], None]) -> Iterator[Result]:
+    for result in results:
+        step()
+        yield result
+
+
+def again(said: Manifest, bench: Bench) -> Manifest:
+    """Return the manifest as it comes out here and now: the same policies over the same trees in the same order.
+
+    Raises:
+        SandboxError: our side failed.
+        InputError: a tree cannot be read, or the verdict that the manifest holds is none.
+    """
+    policies = {policy.name: policy for policy in said.policies}
+    entries = [
+        entry(policies[judged.policy], said.settings, [replay.tree for replay in judged.replays], bench, judged.trees)
+        for judged in said.judged
+    ]
+    verdict = None if said.verdict is None else document(_judged_again(verdict_from(said.verdict), entries, said))
+    return replace(
+        said, environment=environment(bench.sandbox.describe()), judged=tuple(map(judged_of, entries)), verdict=verdict
+    )
+
+
+def _judged_again(verdict: Verdict, entries: Sequence[Entry], said: Manifest) -> Verdict:
+    """Return the verdict with the look that was taken then: asking again what was asked spends nothing."""
+    if verdict.look is None:
+        return verdict
+    # A part asks in which sandbox the gate was held; the answer is about then, not about this check of it.
+    held_in = said.environment.sandbox
+    judged = {one.evaluation.policy: replace(one.evaluation, sandbox=held_in) for one in entries}
+    candidate, incumbent = judged[verdict.candidate], judged[verdict.incumbent]
+    groups = groups_of(incumbent.results, said.settings.group_by) | {one.tree: one.group for one in verdict.trees}
+    replayed = {result.tree for result in incumbent.results}
+    left_out = [(tree, why) for tree, why in verdict.left_out if tree not in replayed]
+    return judge(candidate, incumbent, groups, verdict.bounds, verdict.look, left_out=left_out)
