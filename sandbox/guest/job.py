@@ -170,8 +170,9 @@ class _Job:
     def _hand_back(self, order: jobwire.Order) -> None:
         tally = archive.Tally(archive.Caps(order.workspace_bytes, order.workspace_files))
         with self._as_owner(), _Buffer(self._send) as buffer:
-            root = os.open(self._in_room().workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            os.fchmod(root, 0o700)
+            workspace = self._in_room().workspace
+            os.chmod(workspace, 0o700)  # noqa: PTH101 - before it is opened, since the command may have locked it
+            root = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
             try:
                 archive.pack(root, buffer.add, tally, result=True)
                 archive.pack_end(buffer.add)

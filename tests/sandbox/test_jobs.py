@@ -93,6 +93,7 @@ def test_a_command_changes_its_workspace(jobs: Jobs, workspace: Path) -> None:
             open("secret", "w").write("s")
             os.chmod("secret", 0)
             os.mkdir("locked", 0o000)
+            os.chmod(".", 0)
             print("out")
             print("err", file=sys.stderr)
             """
