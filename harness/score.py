@@ -150,14 +150,15 @@ class Evaluation:
     @property
     def value(self) -> float | None:
         """Return the mean over the trees that have a value; None after a fault or where no tree has one."""
-        return self._mean([result.figures.value for result in self.results])
+        return self.mean([result.figures.value for result in self.results])
 
     @property
     def quality(self) -> float | None:
         """Return the mean quality, as `value` does."""
-        return self._mean([result.figures.quality for result in self.results])
+        return self.mean([result.figures.quality for result in self.results])
 
-    def _mean(self, values: Sequence[float | None]) -> float | None:
+    def mean(self, values: Sequence[float | None]) -> float | None:
+        """Return the mean of figures, one for each result, as the settings weigh them; None after a fault."""
         if self.fault:
             return None
         if self.settings.weight is Weight.TREE:
