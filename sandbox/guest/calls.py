@@ -5,7 +5,7 @@ A name without a number on a machine does not exist there.
 
 # Whatever their arguments: own memory, own signals, clocks, exit.
 ALLOWED = (
-    "brk", "munmap", "mremap", "madvise", "nanosleep", "gettimeofday", "time", "times", "getrusage", "close", "poll", "ppoll",
+    "brk", "munmap", "mremap", "nanosleep", "gettimeofday", "time", "times", "getrusage", "close", "poll", "ppoll",
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "sched_yield", "getuid", "getgid", "geteuid", "getegid",
     "restart_syscall", "rseq", "membarrier", "exit", "exit_group",
 )  # fmt: skip
@@ -19,6 +19,10 @@ ON_OWN_DESCRIPTORS = ("read", "write", "recvfrom", "sendto")
 OF_OWN_CLOCKS = ("clock_gettime", "clock_getres", "clock_nanosleep")
 OF_ITSELF = ("sched_getaffinity",)
 TO_WAIT_OR_WAKE = ("futex",)
+
+# Only to give memory back. Advice to merge pages that are the same elsewhere would tell, by the time that a write takes, what
+# lies in the memory of other containers.
+TO_GIVE_BACK = ("madvise",)
 
 # Never with PROT_EXEC.
 WITHOUT_EXEC = ("mmap", "mprotect")

@@ -23,6 +23,7 @@ _LAST_CLOCK = 11  # CLOCK_TAI
 _FUTEX_COMMAND = 0x7F  # the rest are flags
 _FUTEX_WAIT_OR_WAKE = (0, 1, 9, 10)  # each with and without a bit set
 _PROT_EXEC = 4
+_MADV_DONTNEED = 4
 _CLONE_THREAD = 0x00010000
 _IN_A_ROW = 3  # numbers compared one after the other, where halving no longer pays
 
@@ -67,6 +68,8 @@ def build_filter(machine: str, *, watched: bool) -> bytes:
     itself = _by_argument(_FIRST_ARGUMENT, _IS, 0, _ALLOW, _REFUSE)
     bodies |= dict.fromkeys(_present(calls.OF_ITSELF, numbers), itself)
     bodies |= dict.fromkeys(_present(calls.TO_WAIT_OR_WAKE, numbers), _waits_or_wakes())
+    gives_back = _by_argument(_THIRD_ARGUMENT, _IS, _MADV_DONTNEED, _ALLOW, _REFUSE)
+    bodies |= dict.fromkeys(_present(calls.TO_GIVE_BACK, numbers), gives_back)
     no_exec = _by_argument(_THIRD_ARGUMENT, _HAS_BITS, _PROT_EXEC, _REFUSE, _ALLOW)
     bodies |= dict.fromkeys(_present(calls.WITHOUT_EXEC, numbers), no_exec)
     no_thread = _by_argument(_FIRST_ARGUMENT, _HAS_BITS, _CLONE_THREAD, _ERRNO | errno.EAGAIN, _REFUSE)

@@ -49,7 +49,7 @@ def test_every_call_has_its_verdict(machine: str, watched: bool) -> None:
     architecture, numbers = calls.MACHINES[machine]
     program = build_filter(machine, watched=watched)
     special = {*calls.ON_OWN_DESCRIPTORS, *calls.WITHOUT_EXEC, *calls.NO_THREADS}
-    special |= {*calls.OF_OWN_CLOCKS, *calls.OF_ITSELF, *calls.TO_WAIT_OR_WAKE}
+    special |= {*calls.OF_OWN_CLOCKS, *calls.OF_ITSELF, *calls.TO_WAIT_OR_WAKE, *calls.TO_GIVE_BACK}
     named = {number: NAMED[name] for name, number in numbers.items() if name not in special}
     others = set(range(1000)) - set(numbers.values())
 
@@ -72,6 +72,7 @@ def test_some_calls_depend_on_their_arguments(machine: str) -> None:
     assert [told("write", descriptor) for descriptor in (0, 3, 4, 2**32 - 1)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
     assert [told("mmap", 0, 4096, protection) for protection in (0, 3, 4, 7)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
     assert [told("clock_gettime", clock) for clock in (0, 11, 12, 2**32 - 14)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
+    assert [told("madvise", 0, 4096, advice) for advice in (4, 12, 21, 100)] == [ALLOW, *[ERRNO | 1] * 3]
     assert [told("sched_getaffinity", process) for process in (0, 1, 2**32 - 1)] == [ALLOW, ERRNO | 1, ERRNO | 1]
     waits = [told("futex", 0, command) for command in (0, 128 + 1, 256 + 128 + 9, 10)]
     owned = [told("futex", 0, command) for command in (6, 128 + 7, 8, 11, 12, 13)]
@@ -115,7 +116,7 @@ def test_the_lists_do_not_overlap_and_every_name_has_a_number() -> None:
     """A call stands in one list, and exists on one machine at least."""
     lists = (
         *(calls.ALLOWED, calls.ON_OWN_DESCRIPTORS, calls.WITHOUT_EXEC, calls.NO_FILES),
-        *(calls.OF_OWN_CLOCKS, calls.OF_ITSELF, calls.TO_WAIT_OR_WAKE),
+        *(calls.OF_OWN_CLOCKS, calls.OF_ITSELF, calls.TO_WAIT_OR_WAKE, calls.TO_GIVE_BACK),
         *(calls.NO_THREADS, calls.NO_IDENTITY, calls.NOT_THERE, calls.HOSTILE),
     )
     names = list(chain.from_iterable(lists))
