@@ -202,6 +202,72 @@ def evolve_command(
     raise typer.Exit(evolve(request, _loaded(context)))
 
 
+@app.command("gate", cls=Spread, short_help="Decide whether a policy may become the incumbent.")
+def gate_command(
+    context: typer.Context,
+    candidate: Annotated[
+        str | None,
+        typer.Argument(metavar="CANDIDATE", help="A file, a version such as v3, or a template's name.", show_default=False),
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option("--against", metavar="POLICY", help="What it must beat; default the store's incumbent."),
+    ] = None,
+    trees: of.Trees = None,
+    holdout: Annotated[
+        str | None, typer.Option("--holdout", metavar="F", help="Share of the store's trees that is held out.")
+    ] = None,
+    policy_dir: Annotated[
+        Path | None,
+        typer.Option("--policy-dir", metavar="DIR", help="Folder with policy.py, the candidate, and policy.toml."),
+    ] = None,
+    base: Annotated[
+        str | None, typer.Option("--base", metavar="REF", help="Git commit at which the folder's policy is the incumbent.")
+    ] = None,
+    alpha: of.Alpha = None,
+    min_gain: of.MinGain = None,
+    quality_margin: of.QualityMargin = None,
+    group_margin: of.GroupMargin = None,
+    max_off_support: of.MaxOffSupport = None,
+    max_decision_s: of.MaxDecision = None,
+    resamples: of.Resamples = None,
+    power: of.Power = None,
+    allow_local: of.AllowLocal = None,
+    sandbox: of.Sandbox = None,
+    beta1: of.Beta1 = None,
+    beta2: of.Beta2 = None,
+    normalize: of.Normalize = None,
+    objective: of.Objective = None,
+    weight: of.Weight = None,
+    group_by: of.GroupBy = None,
+    max_batch: of.MaxBatch = None,
+    max_rounds: of.MaxRounds = None,
+    max_attempts: of.MaxAttempts = None,
+    frontier: of.Frontier = None,
+    seed: of.Seed = None,
+    workers: of.Workers = None,
+    repeats: of.Repeats = None,
+    runtime: of.Runtime = None,
+    image: of.Image = None,
+    store: of.Store = None,
+    config: of.Config = None,
+    junit: Annotated[Path | None, typer.Option("--junit", metavar="FILE", help="Write the verdict as JUnit XML.")] = None,
+    markdown: Annotated[
+        Path | None, typer.Option("--markdown", metavar="FILE", help="Write the verdict as Markdown, for a job summary.")
+    ] = None,
+    by: Annotated[
+        str | None, typer.Option("--by", metavar="NAME", help="Person or job that asks, for the record; default the user.")
+    ] = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Decide whether a policy may become the incumbent: replay both on held-out trees and answer with a verdict."""
+    from harness.cli.gate import Request, gate
+
+    reports = {"junit": junit, "markdown": markdown}
+    request = Request(candidate, against, base, tuple(trees or ()), policy_dir, **reports, by=by, as_json=as_json)
+    raise typer.Exit(gate(request, _loaded(context)))
+
+
 @app.command("history", cls=Spread)
 def history_command(
     context: typer.Context,

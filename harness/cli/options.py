@@ -61,3 +61,29 @@ Workers: TypeAlias = Annotated[
 Repeats: TypeAlias = Annotated[
     str | None, typer.Option("--repeats", metavar="N", help="Trees replayed twice, to find policies that do not repeat.")
 ]
+Alpha: TypeAlias = Annotated[
+    str | None, typer.Option("--alpha", metavar="F", help="Chance of a false promotion, over all looks at one tree.")
+]
+MinGain: TypeAlias = Annotated[str | None, typer.Option("--min-gain", metavar="F", help="Gain in value to be above.")]
+QualityMargin: TypeAlias = Annotated[
+    str | None, typer.Option("--quality-margin", metavar="F", help="Loss in quality to stay within.")
+]
+GroupMargin: TypeAlias = Annotated[
+    str | None, typer.Option("--group-margin", metavar="F", help="Largest mean loss in value of any group of trees.")
+]
+MaxOffSupport: TypeAlias = Annotated[
+    str | None, typer.Option("--max-off-support", metavar="F", help="Largest share of picks that the records cannot answer.")
+]
+MaxDecision: TypeAlias = Annotated[
+    str | None, typer.Option("--max-decision-s", metavar="F", help="Wall seconds for one decision, on average.")
+]
+Resamples: TypeAlias = Annotated[
+    str | None, typer.Option("--resamples", metavar="N", help="Draws behind the bounds, at least; small levels take more.")
+]
+Power: TypeAlias = Annotated[
+    str | None, typer.Option("--power", metavar="F", help="Chance of showing the gain, for the number of trees it would take.")
+]
+AllowLocal: TypeAlias = Annotated[
+    bool | None,
+    typer.Option("--allow-local", help="Take results of the local sandbox, no boundary.", show_default=False),
+]

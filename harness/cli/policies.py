@@ -96,6 +96,11 @@ def read(path: Path) -> str:
         raise InputError(f"{path}: {reason}; expected {_EXPECTED}") from error
     if len(raw) > _READ_BYTES:
         raise InputError(f"{path}: has more than {_READ_BYTES} bytes; expected a Python file with class Policy")
+    return decoded(raw)
+
+
+def decoded(raw: bytes) -> str:
+    """Return the source that these bytes are."""
     # Editors of some systems begin a file with a byte order mark, which Python reads past.
     return raw.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
 

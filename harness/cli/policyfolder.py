@@ -14,7 +14,7 @@ from harness.config import near
 from harness.errors import InputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from harness.config import Loaded
@@ -60,14 +60,14 @@ class PolicyFolder:
         places = {key: self.rules.where(key, table) for table in TABLES for key in self.rules.values.get(table, {})}
         return config.pinned(loaded, self.pins, {key: places[key] for key in self.pins})
 
-    def refuse_other_trees(self, given: Iterable[Path] | None, found: str) -> None:
+    def refuse_other_trees(self, given: Sequence[Path], found: str) -> None:
         """Refuse a set of trees that is not the pinned one.
 
         Raises:
             InputError: it is another set.
         """
         if found != self.set_digest:
-            where = "the store" if given is None else " ".join(map(str, given))
+            where = " ".join(map(str, given)) or "the store"
             wish = "give the trees that are pinned, or pin these in a change of its own"
             place = self.rules.where("digest", "trees")
             raise InputError(f"{place}: digest is {self.set_digest}, and the trees of {where} have {found}; {wish}")

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from harness.gate.verdict import Bounds, Figure, GroupDifference
     from harness.score import Evaluation
+    from sandbox.api import Fault
 
 DOCKER = "docker"
 
@@ -48,6 +49,11 @@ def faults(candidate: Evaluation) -> Part:
             words = f"{fault.kind} on tree {result.name}{at}: {fault.message}"
             return Part(PartName.FAULTS, Outcome.REFUSE, words, figures)
     return Part(PartName.FAULTS, Outcome.PASS, f"none in {len(candidate.results)} replays", {"replays": len(candidate.results)})
+
+
+def unrun(fault: Fault) -> Part:
+    """Refuse what the static check found, before anything is run."""
+    return Part(PartName.FAULTS, Outcome.REFUSE, f"{fault.kind}: {fault.message}", {"kind": fault.kind.value})
 
 
 def groups(differences: Sequence[GroupDifference], bounds: Bounds) -> Part:

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING
 from harness.gate import claims, guards
 from harness.gate.differences import differences
 from harness.gate.verdict import Outcome, Part, PartName, Verdict
-from harness.score import Weight
+from harness.score import Evaluation, Weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from harness.gate.differences import Differences
     from harness.gate.verdict import Bounds, Look
-    from harness.score import Evaluation, Settings
+    from harness.score import Settings
+    from sandbox.api import Fault
 
 
 def judge(
@@ -58,8 +59,37 @@ def judge(
 
 def refuse_same(digest: str, settings: Settings, bounds: Bounds, sandbox: str) -> Verdict:
     """Return the verdict on a candidate that is the incumbent byte for byte: nothing was replayed and no look taken."""
-    part = guards.distinct(digest, digest)
-    return Verdict(Outcome.REFUSE, _refused((part,)), (part,), digest, digest, None, (), (), (), settings, bounds, sandbox)
+    unplayed = Evaluation(digest, sandbox, settings, ())
+    return _refused_unplayed((guards.distinct(digest, digest),), unplayed, unplayed, bounds)
+
+
+def refuse_sandbox(candidate: Evaluation, incumbent: Evaluation, bounds: Bounds) -> Verdict:
+    """Return the verdict on two evaluations that may not be made in their sandbox: they are empty, and no look was taken."""
+    parts = (guards.distinct(candidate.policy, incumbent.policy), guards.sandbox(candidate, incumbent, bounds))
+    return _refused_unplayed(parts, candidate, incumbent, bounds)
+
+
+def refuse_unrun(candidate: Evaluation, incumbent: Evaluation, fault: Fault, bounds: Bounds) -> Verdict:
+    """Return the verdict on a candidate that the static check refused: both evaluations are empty, and no look was taken."""
+    parts = (guards.distinct(candidate.policy, incumbent.policy), guards.unrun(fault))
+    return _refused_unplayed(parts, candidate, incumbent, bounds)
+
+
+def _refused_unplayed(parts: tuple[Part, ...], candidate: Evaluation, incumbent: Evaluation, bounds: Bounds) -> Verdict:
+    return Verdict(
+        outcome=Outcome.REFUSE,
+        reason=_refused(parts),
+        parts=parts,
+        candidate=candidate.policy,
+        incumbent=incumbent.policy,
+        look=None,
+        trees=(),
+        groups=(),
+        left_out=(),
+        settings=candidate.settings,
+        bounds=bounds,
+        sandbox=candidate.sandbox,
+    )
 
 
 def _asked(candidate: Evaluation, incumbent: Evaluation, found: Differences, bounds: Bounds, look: Look) -> list[Part]:

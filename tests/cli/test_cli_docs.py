@@ -11,8 +11,10 @@ import pytest
 import typer
 from commands import PROJECT
 
-from harness import config
+from harness import config, treefile
+from harness.cli import policyfolder
 from harness.cli.app import app
+from harness.tree import set_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,6 +49,7 @@ def desk(folder: Path) -> Path:
 def test_every_example_of_the_commands_runs(command: Callable[..., Ended], desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the order of the document, in one folder, in the local sandbox so that it runs everywhere."""
     monkeypatch.setenv("HARNESS_SANDBOX", "local")
+    monkeypatch.setenv("HARNESS_ALLOW_LOCAL", "true")
     shown = [line.removeprefix("$ ") for block in blocks(COMMANDS, "console") for line in block.splitlines()]
 
     ended = {line: command(*shlex.split(line)[1:]) for line in shown}
@@ -58,7 +61,7 @@ def test_every_example_of_the_commands_runs(command: Callable[..., Ended], desk:
 def test_every_command_and_option_that_is_a_setting_is_documented() -> None:
     group = typer.main.get_command(app)
     names = [*group.commands, *group.commands["trees"].commands, *group.commands["sandbox"].commands]  # type: ignore[attr-defined]
-    flags = {option.opts[0] for name in ("replay", "evolve") for option in group.commands[name].params[1:]}  # type: ignore[attr-defined]
+    flags = {option.opts[0] for name in ("replay", "evolve", "gate") for option in group.commands[name].params[1:]}  # type: ignore[attr-defined]
 
     assert [name for name in names if name not in COMMANDS] == []
     assert [flag for flag in flags if flag.startswith("--") and flag not in COMMANDS + SETTINGS] == []
@@ -75,6 +78,30 @@ def test_the_table_of_settings_is_that_of_the_program() -> None:
 
     expected = [(f"`{name}`", defaults[name], config.wish(name), str(fields[name].description)) for name in config.FIELDS]
     assert [row for row in listed if len(row) == len(expected[0])] == expected
+
+
+def test_the_example_of_a_policys_rules_is_read(folder: Path) -> None:
+    """The document shows a part of the example in the repository, and every key that it names is known."""
+    (example,) = blocks(PROJECT.joinpath("docs", "ci.md").read_text(), "toml")
+    (folder / "policy.py").write_text("class Policy: ...\n")
+    (folder / "policy.toml").write_text(example)
+
+    shown = policyfolder.read(folder)
+    real = policyfolder.read(PROJECT / "examples" / "policies" / "halving")
+
+    assert shown.pins.items() <= real.pins.items()
+    assert shown.set_digest == real.set_digest
+    for table in ("limits", "value", "gate"):
+        (named,) = re.findall(rf"^\[{table}\] +# (.+)$", example, re.MULTILINE)
+        assert tuple(named.split(", ")) == policyfolder.TABLES[table]
+
+
+def test_the_example_of_a_policy_pins_everything_at_its_default(folder: Path) -> None:
+    example = policyfolder.read(PROJECT / "examples" / "policies" / "halving")
+
+    assert example.pinned(config.load({})).settings == config.load({"repeats": 4}).settings
+    assert {key for table in ("limits", "value", "gate") for key in policyfolder.TABLES[table]} == set(example.pins)
+    assert set_digest(treefile.read(file).digest for file in treefile.find(example.trees)) == example.set_digest
 
 
 def test_the_example_of_a_settings_file_loads(folder: Path) -> None:

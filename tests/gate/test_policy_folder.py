@@ -123,7 +123,7 @@ def test_a_folder_has_both_files(folder: Path, missing: str) -> None:
 def test_other_trees_are_refused_by_both_digests(folder: Path) -> None:
     read = policyfolder.read(folder)
 
-    read.refuse_other_trees(None, DIGEST)
+    read.refuse_other_trees([], DIGEST)
     with pytest.raises(InputError, match=rf"policy.toml:6: digest is {DIGEST}, and the trees of here have 1"):
         read.refuse_other_trees([Path("here")], "1" * 64)
 

@@ -115,10 +115,10 @@ def test_trees_left_out_are_counted_and_named_by_reason(capsys: pytest.CaptureFi
 def test_the_summary_says_what_the_terminal_says() -> None:
     told = markdown(shown(Outcome.CANNOT_TELL))
 
-    assert told.startswith("## ❔ cannot-tell: <code>new&#46;py</code> against <code>v1</code>\n\nthe gain is shown\n")
-    assert "| gain | ❔ cannot-tell | mean +0&#46;0138, lower bound +0&#46;0010 |" in told
+    assert told.startswith("## ❔ cannot-tell: <code>new.py</code> against <code>v1</code>\n\nthe gain is shown\n")
+    assert "| gain | ❔ cannot-tell | mean +0.0138, lower bound +0.0010 |" in told
     assert "| <code>second</code> | 2 | +0.0125 | +0.0000 | ▄█ |" in told
-    assert "recorded as verdict 3 about v2" in html.unescape(told)
+    assert "- recorded as verdict 3 about v2\n" in told
 
 
 class Elements(HTMLParser):
@@ -170,6 +170,8 @@ def test_no_name_or_reason_becomes_markup_in_the_summary(place: str) -> None:
 def test_an_escaped_text_reads_as_what_it_was() -> None:
     assert html.unescape(escaped("a|b <c> `d` [e](f)")) == "a|b <c> `d` [e](f)"
     assert html.unescape(escaped("@all")) == "@\u200ball"
+    assert escaped("a_b: 0.5 of v1.2") == "a_b: 0.5 of v1.2"
+    assert escaped("_a_ http://x Www.x") == "&#95;a&#95; http&#58;//x Www&#46;x"
     assert code("x") == "<code>x</code>"
 
 

@@ -1,11 +1,12 @@
 """A verdict as Markdown, for the summary of a CI job or a comment on a change.
 
-Names of trees and policies, groups and reasons are untrusted: every character that Markdown or HTML could read as more than
-itself is written as an entity, so that a name makes no link, no picture, no mention and no row of its own.
+Names of trees and policies, groups and reasons are untrusted: a character that Markdown or HTML could read as more than itself
+is written as an entity, so that a name makes no link, no picture, no mention and no row of its own.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from harness.cli.output import one_line, short
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from harness.cli.verdicts.shown import Shown
 
 _MARKS = {Outcome.PASS: "✅", Outcome.REFUSE: "❌", Outcome.CANNOT_TELL: "❔"}
-_PLAIN = frozenset(" ,;'()-/+=%")
-"""Beside letters and digits these stand as they are: alone, inside a line of a table, none of them means anything."""
+_PLAIN = re.compile(
+    r"[^\W_]|[ ,;'()/+=%-]"  # alone, inside a line, none of them means anything
+    r"|(?<=[0-9a-zA-Z])_(?=[0-9a-zA-Z])|(?<![wW][wW])\.|:(?= )"  # no emphasis inside of a word, and the start of no address
+)
 _CELL = 400
 """Characters of one cell; the JSON has the rest."""
 _GROUPS = 50
@@ -43,13 +46,11 @@ def markdown(shown: Shown) -> str:
         lines += ["Each bar is one tree: `▁▂▃▄` the candidate is behind, `▅▆▇█` it is ahead, `·` both are equal.", ""]
         if len(ordered) > _GROUPS:
             lines += [f"The worst {_GROUPS} of {len(ordered)} groups are shown.", ""]
-    lines += [f"- {escaped(words)}" for words in left_out_words(verdict)]
+    lines += [f"- {escaped(words)}" for words in left_out_words(shown)]
     lines += [f"- {escaped(words)}" for words in look_words(verdict.look, verdict.bounds)]
     lines += [f"- sandbox {code(verdict.sandbox)}"]
     lines += [f"- candidate {code(verdict.candidate[:DIGEST_SHOWN])}, incumbent {code(verdict.incumbent[:DIGEST_SHOWN])}"]
-    following = next_words(shown)
-    if following:
-        lines += [f"- {escaped(following)}"]
+    lines += [f"- {words}" for words in [next_words(shown)] if words]
     lines += ["", "<details><summary>All figures</summary>", ""]
     lines += _table(("part", "figures"), "ll", [[part.name, escaped(figures(part.figures))] for part in verdict.parts])
     return "\n".join([*lines, "", "</details>", ""])
@@ -57,7 +58,8 @@ def markdown(shown: Shown) -> str:
 
 def escaped(text: str) -> str:
     """Return untrusted text as Markdown that shows it and does nothing else."""
-    return "".join(map(_entity, short(one_line(text), _CELL)))
+    line = short(one_line(text), _CELL)
+    return "".join(one if _PLAIN.match(line, place) else _entity(one) for place, one in enumerate(line))
 
 
 def code(text: str) -> str:
@@ -66,8 +68,6 @@ def code(text: str) -> str:
 
 
 def _entity(character: str) -> str:
-    if character.isalnum() or character in _PLAIN:
-        return character
     # A space without width keeps a mention from being read out of the entity.
     return f"&#{ord(character)};" + ("\u200b" if character == "@" else "")
 

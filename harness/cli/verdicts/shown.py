@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import counted, number
 from harness.cli.verdicts.spark import sparkline
+from harness.gate.document import document
 from harness.gate.verdict import Outcome
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ class Shown:
     number: int | None = None
     notes: Sequence[str] = ()
     """What a reader should know beside the verdict, a sentence each."""
+    names: Mapping[str, str] = field(default_factory=dict)
+    """Names of trees by digest, those left out among them."""
 
     @property
     def title(self) -> str:
@@ -75,11 +78,11 @@ def look_words(look: Look | None, bounds: Bounds) -> list[str]:
     return [f"This is look {look.number} at these trees, judged at level {look.level:.6f}. {left}", *ledger]
 
 
-def left_out_words(verdict: Verdict) -> list[str]:
+def left_out_words(shown: Shown) -> list[str]:
     """Return a sentence for each reason why trees were left out, with their number."""
     reasons: dict[str, list[str]] = {}
-    for tree, why in verdict.left_out:
-        reasons.setdefault(why, []).append(tree[:DIGEST_SHOWN])
+    for tree, why in shown.verdict.left_out:
+        reasons.setdefault(why, []).append(shown.names.get(tree, tree[:DIGEST_SHOWN]))
     return [f"{counted(len(trees), 'tree')} left out, {why}: {_some(trees)}" for why, trees in reasons.items()]
 
 
@@ -95,3 +98,16 @@ def next_words(shown: Shown) -> str | None:
     if shown.verdict.outcome is Outcome.PASS:
         return f"`harness promote {shown.number}` makes v{shown.version} the incumbent"
     return f"recorded as verdict {shown.number} about v{shown.version}"
+
+
+def shown_document(shown: Shown) -> dict[str, Any]:
+    """Return everything as a value of JSON."""
+    return {
+        "outcome": shown.verdict.outcome.value,
+        "reason": shown.verdict.reason,
+        "number": shown.number,
+        "candidate": {"name": shown.candidate, "version": shown.version, "digest": shown.verdict.candidate},
+        "incumbent": {"name": shown.incumbent, "digest": shown.verdict.incumbent},
+        "notes": list(shown.notes),
+        "verdict": document(shown.verdict),
+    }

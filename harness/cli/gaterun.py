@@ -1,0 +1,169 @@
+"""Carry a gate out: record the look, replay both policies, judge, record the verdict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from harness import treefile, wiring
+from harness.cli import gatetrees
+from harness.cli.output import counted, note
+from harness.cli.progress import steps
+from harness.cli.verdicts.shown import Shown
+from harness.errors import InputError
+from harness.gate.judge import judge, refuse_same, refuse_sandbox, refuse_unrun
+from harness.gate.spending import level
+from harness.gate.verdict import Look
+from harness.score import Evaluation, groups_of
+from harness.store.records import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.cli.gatesides import Sides
+    from harness.cli.gatetrees import Given, HeldOut
+    from harness.cli.policies import Named
+    from harness.config import Settings
+    from harness.gate.verdict import Verdict
+    from harness.policy import Version
+    from harness.store import Store
+    from sandbox.base import Sandbox
+
+_NEW_STORE = "the store is new: looks at these trees that another store has recorded are not known here, and not counted"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is to be judged: both policies, the trees before any is left out, the settings, and who asks."""
+
+    sides: Sides
+    given: Given
+    settings: Settings
+    by: str
+
+
+def run(case: Case) -> Shown | None:
+    """Return the verdict as it was recorded, None where somebody interrupted.
+
+    Raises:
+        InputError: a policy is no text or too long, or the incumbent faults.
+        SandboxError: our side failed; the look that was recorded stands.
+        StoreError: the store is out of reach, or its ledger was tampered with.
+    """
+    for side in (case.sides.candidate, case.sides.incumbent):
+        unreadable = wiring.refusal(side.candidate.source, checked=False)
+        if unreadable is not None:
+            raise InputError(f"{side.label}: {unreadable.message}")
+    refused = _refused_at_once(case)
+    notes = [*case.sides.notes, *([_NEW_STORE] if _is_new(case.settings) else [])]
+    case = replace(case, sides=replace(case.sides, notes=notes))
+    if refused is not None:
+        with wiring.open_store(case.settings, create=True) as store:
+            return _recorded(case, store, refused)
+    settings = case.settings
+    if settings.sandbox == "auto" and not settings.allow_local:
+        settings = settings.model_copy(update={"sandbox": "docker"})
+    # The store comes last: a command that cannot begin makes none.
+    with wiring.sandbox(settings, case.sides.origin, note) as sandbox, wiring.open_store(settings, create=True) as store:
+        return _Stage(case, store, sandbox).judged()
+
+
+def _refused_at_once(case: Case) -> Verdict | None:
+    """Return the verdict that needs no replay, and so no look; None where both have to be replayed."""
+    settings, source = case.settings, case.sides.candidate.candidate.source
+    policies = (case.sides.candidate.candidate.digest, case.sides.incumbent.candidate.digest)
+    judged_by, bounds = wiring.judged_by(settings), wiring.bounds(settings)
+    if len(set(policies)) == 1:
+        return refuse_same(policies[0], judged_by, bounds, settings.sandbox)
+    ours, theirs = (Evaluation(policy, settings.sandbox, judged_by, ()) for policy in policies)
+    if settings.sandbox == "local" and not settings.allow_local:
+        return refuse_sandbox(ours, theirs, bounds)
+    fault = wiring.refusal(source)
+    return None if fault is None else refuse_unrun(ours, theirs, fault, bounds)
+
+
+def _is_new(settings: Settings) -> bool:
+    file = wiring.sqlite_file(settings.store)
+    return file is not None and not file.exists()
+
+
+def _version(store: Store, named: Named) -> Version:
+    """Return the version of a policy, recorded now where it was not before."""
+    return store.version_by_digest(named.candidate.digest) or store.propose(None, named.candidate, store.head())
+
+
+def _recorded(case: Case, store: Store, verdict: Verdict) -> Shown:
+    candidate, incumbent = (_version(store, side) for side in (case.sides.candidate, case.sides.incumbent))
+    number = store.record_verdict(verdict, candidate, incumbent, by=case.by)
+    ours, theirs = _label(case.sides.candidate, candidate), _label(case.sides.incumbent, incumbent)
+    return Shown(verdict, ours, theirs, version=candidate.number, number=number, notes=case.sides.notes, names=case.given.names)
+
+
+def _label(side: Named, version: Version) -> str:
+    number = f"v{version.number}"
+    return number if side.label == number else f"{side.label} ({number})"
+
+
+class _Stage:
+    """A gate with its store and its sandbox."""
+
+    def __init__(self, case: Case, store: Store, sandbox: Sandbox) -> None:
+        self._case = case
+        self._store = store
+        self._sandbox = sandbox
+
+    def judged(self) -> Shown | None:
+        """Record the look, replay both, and record the verdict."""
+        case, store = self._case, self._store
+        store.add_trees(treefile.read(file) for file in case.given.files)
+        candidate, _ = (_version(store, side) for side in (case.sides.candidate, case.sides.incumbent))
+        trees = gatetrees.held_out(case.given, store.development_trees(candidate))
+        bounds = wiring.bounds(case.settings)
+        look = self._look(trees)
+        ended = False
+        try:
+            ours, theirs = self._evaluations(trees.trees)
+            groups = groups_of(theirs.results, theirs.settings.group_by)
+            verdict = judge(ours, theirs, groups, bounds, look, left_out=trees.left_out)
+            shown = _recorded(case, store, verdict)
+            ended = True
+        except KeyboardInterrupt:
+            return None
+        finally:
+            if not ended and look.ledger:
+                note(f"stopped; look {look.number} is recorded and stands: the same command asks again, at no new level")
+        return shown
+
+    def _look(self, trees: HeldOut) -> Look:
+        case = self._case
+        alpha = case.settings.alpha
+        if not trees.trees:
+            return Look(1, level(alpha, 1), 0.0, alpha)
+        sides = case.sides
+        question = Question(sides.candidate.candidate.digest, sides.incumbent.candidate.digest, wiring.judged_by(case.settings))
+        look = self._store.look(question, trees.trees, alpha, case.by)
+        left_out = f", {len(trees.left_out)} left out" if trees.left_out else ""
+        asked = "asked before" if look.again else f"level {look.level:.4g}"
+        note(
+            f"look {look.number} at {counted(len(trees.trees), 'held-out tree')}{left_out}: {asked}, {self._sandbox.name} sandbox"
+        )
+        return look
+
+    def _evaluations(self, trees: Sequence[str]) -> tuple[Evaluation, Evaluation]:
+        """Return what both are worth on these trees, the candidate first; the incumbent is replayed first."""
+        case = self._case
+        with steps() as progress:
+            words = ""
+
+            def begin(replayed: Sequence[str]) -> None:
+                progress.begin(words, len(replayed))
+
+            judged_by = wiring.judged_by(case.settings)
+            replay = wiring.SandboxJudge(
+                self._store, self._sandbox, case.settings, judged_by=judged_by, begin=begin, step=progress.step
+            )
+            words = f"incumbent {case.sides.incumbent.label}"
+            theirs = replay(case.sides.incumbent.candidate, trees)
+            words = f"candidate {case.sides.candidate.label}"
+            ours = replay(case.sides.candidate.candidate, trees)
+        return ours, theirs
