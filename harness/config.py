@@ -143,6 +143,9 @@ class Settings(BaseSettings):
     power: _Chance = Field(
         _BOUNDS.power, description="Chance of showing a true gain for which the gate says how many trees it takes."
     )
+    rollback_margin: _Margin = Field(
+        0.05, description="How far live results may fall below those of the incumbent's predecessor before that returns."
+    )
     repeats: _Count = Field(_EFFORT.repeats, description="Trees replayed a second time, to find policies that do not repeat.")
     workers: _Count = Field(0, description="Containers side by side; 0 is one per core where there are many trees.")
     warm: _Count = Field(2, description="Containers kept ready for candidates to come; 0 keeps none.")

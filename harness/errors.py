@@ -9,6 +9,10 @@ class InputError(HarnessError):
     """Bad usage or bad input: it names the thing, the value and what was expected. Exit code 2."""
 
 
+class RefusedError(HarnessError):
+    """The answer is no: as things stand this may not be done, and nothing was changed. Exit code 1."""
+
+
 class TreeError(InputError):
     """A recorded tree breaks the format or its invariants."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+from harness.gate.verdict import Bounds, GroupDifference, Look, Outcome, Part, PartName, TreeDifference, Verdict
 from harness.replay import InProcess, replay
 from harness.score import Evaluation, Result, Settings, figures
 from harness.tree import Attempt, Root, Tree
@@ -84,3 +85,13 @@ def judged_in_process(candidate: Candidate, trees: Iterable[Tree], settings: Set
         if trajectory.fault is not None:
             break
     return Evaluation(candidate.digest, "in-process", settings, tuple(results))
+
+
+def verdict(candidate: str, incumbent: str, *, outcome: Outcome = Outcome.PASS, look: Look | None = None) -> Verdict:
+    """Build a verdict about two policies by digest, on one tree."""
+    parts = (Part(PartName.GAIN, outcome, "gains +0.0100", {"p": 1e-17, "trees": 1, "why": "x", "none": None}),)
+    trees = (TreeDifference("d" * 64, "a tree", "task", 0.1 + 0.2, 0.2, 0.1, None),)
+    groups = (GroupDifference("task", 1, 0.1, 0.0),)
+    left_out = (("t0", "a development tree"),)
+    reason = {Outcome.PASS: "better", Outcome.REFUSE: "worse", Outcome.CANNOT_TELL: "too few trees"}[outcome]
+    return Verdict(outcome, reason, parts, candidate, incumbent, look, trees, groups, left_out, Settings(), Bounds(), "docker")

@@ -16,7 +16,7 @@ from harness.cli import options as of
 from harness.cli.exits import Exit
 from harness.cli.output import drop_answers, note
 from harness.cli.spread import Quick, Spread
-from harness.errors import HarnessError, InputError
+from harness.errors import HarnessError, InputError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +46,9 @@ Policy = Annotated[
         metavar="POLICY", help="A Python file, a version of the store such as v3, or a template's name.", show_default=False
     ),
 ]
-Version = Annotated[str, typer.Argument(metavar="VERSION", help="A version of the store, such as v3.", show_default=False)]
+Version = Annotated[
+    str, typer.Argument(metavar="VERSION", help="A version of the store, such as v3, or incumbent.", show_default=False)
+]
 
 
 def run(args: "Sequence[str]") -> int:
@@ -56,12 +58,11 @@ def run(args: "Sequence[str]") -> int:
     try:
         code = _ended(args)
         sys.stdout.flush()
-    except InputError as error:
-        note(str(error))
-        return Exit.BAD_INPUT
     except (HarnessError, SandboxError) as error:
         note(str(error))
-        return Exit.OUT_OF_REACH
+        if isinstance(error, RefusedError):
+            return Exit.NO
+        return Exit.BAD_INPUT if isinstance(error, InputError) else Exit.OUT_OF_REACH
     except BrokenPipeError:
         drop_answers()
         return 0
@@ -255,9 +256,7 @@ def gate_command(
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write the verdict as Markdown, for a job summary.")
     ] = None,
-    by: Annotated[
-        str | None, typer.Option("--by", metavar="NAME", help="Person or job that asks, for the record; default the user.")
-    ] = None,
+    by: of.By = None,
     as_json: of.AsJson = False,
 ) -> None:
     """Decide whether a policy may become the incumbent: replay both on held-out trees and answer with a verdict."""
@@ -268,6 +267,67 @@ def gate_command(
     raise typer.Exit(gate(request, _loaded(context)))
 
 
+@app.command("promote", short_help="Make a version the incumbent.")
+def promote_command(
+    context: typer.Context,
+    policy: Annotated[
+        str, typer.Argument(metavar="POLICY", help="A version such as v3, or a file or template by its name.", show_default=False)
+    ],
+    verdict: Annotated[
+        str | None, typer.Option("--verdict", metavar="N", help="The verdict to rest on; default the latest that fits.")
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Go without a verdict, which is recorded as such.")] = False,
+    reason: of.Reason = None,
+    if_incumbent: of.IfIncumbent = None,
+    by: of.By = None,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Make a version the incumbent, on the strength of a verdict that it passed against the present one."""
+    from harness.cli.promote import Decision, Request, promote
+
+    request = Request(policy, _count("--verdict", verdict), force)
+    raise typer.Exit(promote(request, Decision(reason, if_incumbent, by), _loaded(context).settings, as_json))
+
+
+@app.command("rollback", short_help="Return to a former incumbent.")
+def rollback_command(
+    context: typer.Context,
+    to: Annotated[
+        str | None, typer.Option("--to", metavar="VERSION", help="A version that was the incumbent; default the one before.")
+    ] = None,
+    reason: of.Reason = None,
+    if_incumbent: of.IfIncumbent = None,
+    by: of.By = None,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Return to the version that was the incumbent before, or to an earlier one."""
+    from harness.cli.promote import Decision, rollback
+
+    raise typer.Exit(rollback(to, Decision(reason, if_incumbent, by), _loaded(context).settings, as_json))
+
+
+@app.command("export", short_help="Write a version into a folder.")
+def export_command(
+    context: typer.Context,
+    version: Version,
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Folder to write to; made where it is missing.", show_default=False)
+    ],
+    force: Annotated[bool, typer.Option("--force", help="Replace another policy that is there.")] = False,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Write a version into a folder: policy.py byte for byte, and manifest.json with where it comes from and what was decided."""
+    from harness.cli.export import export
+
+    raise typer.Exit(export(version, folder, force, _loaded(context).settings, as_json))
+
+
 @app.command("history", cls=Spread)
 def history_command(
     context: typer.Context,
@@ -276,6 +336,9 @@ def history_command(
     kind: Annotated[
         list[str] | None, typer.Option("--kind", metavar="KIND…", help="Only events of these kinds, such as selected.")
     ] = None,
+    promotions: Annotated[
+        bool, typer.Option("--promotions", help="Only promotions and rollbacks of the incumbent, with what they rest on.")
+    ] = False,
     limit: Annotated[str | None, typer.Option("--limit", metavar="N", help="Only the last N events.")] = None,
     store: of.Store = None,
     config: of.Config = None,
@@ -284,7 +347,7 @@ def history_command(
     """List what happened to versions, oldest first."""
     from harness.cli.history import Filter, history
 
-    wanted = Filter(version, _count("--run", run), tuple(kind or ()), _count("--limit", limit))
+    wanted = Filter(version, _count("--run", run), tuple(kind or ()), _count("--limit", limit), promotions)
     raise typer.Exit(history(wanted, _loaded(context).settings, as_json))
 
 

@@ -12,6 +12,8 @@ from harness.errors import InputError
 from harness.policy import EventKind
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from harness.config import Settings
     from harness.policy import Event
 
@@ -24,6 +26,8 @@ class Filter:
     run: int | None
     kinds: tuple[str, ...]
     limit: int | None
+    promotions: bool = False
+    """Only those that made a version the incumbent."""
 
 
 def history(wanted: Filter, settings: Settings, as_json: bool) -> int:
@@ -36,14 +40,36 @@ def history(wanted: Filter, settings: Settings, as_json: bool) -> int:
         if wanted.run is not None:
             store.run(wanted.run)
         events = store.events(version=version, run=wanted.run, kinds=kinds)
+        if wanted.promotions:
+            turns = {turn.number for turn in store.turns()}
+            events = [event for event in events if event.number in turns]
     if wanted.limit is not None:
         events = events[len(events) - min(wanted.limit, len(events)) :]
     if as_json:
         say_json({"events": [asdict(event) for event in events]})
         return 0
-    head = ("#", "when", "run", "event", "version", "to", "reason")
-    say(table(head, map(_event_row, events), left=("when", "event", "reason")))
+    if wanted.promotions:
+        say(turns_table(events))
+        return 0
+    head = ("#", "when", "run", "event", "version", "to", "by", "reason")
+    say(table(head, map(_event_row, events), left=("when", "event", "by", "reason")))
     return 0
+
+
+def turns_table(turns: Sequence[Event]) -> str:
+    """Return promotions and rollbacks with what they rest on."""
+    head = ("#", "when", "event", "from", "to", "verdict", "manifest", "by", "reason")
+    return table(head, map(_turn_row, turns), left=("when", "event", "verdict", "manifest", "by", "reason"))
+
+
+def _turn_row(turn: Event) -> list[str]:
+    facts = turn.facts
+    over, verdict = facts.get("over"), facts.get("verdict")
+    rests_on = str(verdict) if verdict else "automatic" if facts.get("automatic") else "forced" if facts.get("forced") else "-"
+    manifest = str(facts.get("manifest") or "-")[:12]
+    before = "-" if over is None else f"v{over}"
+    who = str(facts.get("by", "-"))
+    return [str(turn.number), (turn.at or "")[:19], turn.kind, before, f"v{turn.to}", rests_on, manifest, who, turn.reason]
 
 
 def _kind(name: str) -> EventKind:
@@ -56,4 +82,5 @@ def _kind(name: str) -> EventKind:
 def _event_row(event: Event) -> list[str]:
     run = "-" if event.run is None else str(event.run)
     to = "" if event.to is None else f"v{event.to}"
-    return [str(event.number), (event.at or "")[:19], run, event.kind, f"v{event.version}", to, event.reason]
+    who = str(event.facts.get("by", ""))
+    return [str(event.number), (event.at or "")[:19], run, event.kind, f"v{event.version}", to, who, event.reason]

@@ -87,3 +87,11 @@ AllowLocal: TypeAlias = Annotated[
     bool | None,
     typer.Option("--allow-local", help="Take results of the local sandbox, no boundary.", show_default=False),
 ]
+Reason: TypeAlias = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why, in a sentence; it is recorded.")]
+By: TypeAlias = Annotated[
+    str | None, typer.Option("--by", metavar="NAME", help="Who does this; default the CI job, else the user of this machine.")
+]
+IfIncumbent: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--if-incumbent", metavar="VERSION|none", help="Refuse when another version is the incumbent by now."),
+]

@@ -1,4 +1,4 @@
-"""Which policy is meant: a file, a version of the store (`v3` or `3`), or a template by its name."""
+"""Which policy is meant: a file, a version of the store (`v3`, `3`, or `incumbent`), or a template by its name."""
 
 from __future__ import annotations
 
@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from harness.config import Settings
+    from harness.policy import Version
+    from harness.store import Store
 
 _VERSION = re.compile(r"v?([0-9]{1,9})")
+INCUMBENT = "incumbent"
+"""Stands for the version that is the incumbent; a file of that name is written `./incumbent`."""
 _EXPECTED = "a Python file with class Policy, a version such as v3, or the name of a template"
 _READ_BYTES = 16 * 2**20
 """No more of a file is read; what a sandbox takes is far less."""
@@ -40,10 +44,10 @@ def policy(named: str, settings: Settings) -> Named:
     Raises:
         InputError: there is no such file, version or template.
     """
-    number = version_number(named)
-    if number is not None:
+    if named == INCUMBENT or version_number(named) is not None:
         with wiring.open_store(settings) as store:
-            return Named(f"v{number}", store.version(number).candidate, number)
+            version = stored_version(named, store)
+            return Named(f"v{version.number}", version.candidate, version.number)
     if named.endswith(templates.SUFFIX):
         name = Path(named).name.removesuffix(templates.SUFFIX)
         raise InputError(f"{named}: is a template, no policy; one of the harness is taken by its name, here {name}")
@@ -68,6 +72,20 @@ def version_number(named: str) -> int | None:
     """Return the number in `v3` or `3`, None for anything else. A file of such a name is written `./3`."""
     match = _VERSION.fullmatch(named)
     return int(match[1]) if match else None
+
+
+def stored_version(named: str, store: Store) -> Version:
+    """Return a version of the store by its number, or the incumbent by that word.
+
+    Raises:
+        InputError: there is no such version.
+    """
+    if named != INCUMBENT:
+        return store.version(required_version(named))
+    version = store.incumbent()
+    if version is None:
+        raise InputError("there is no incumbent yet; `harness promote` makes one")
+    return version
 
 
 def required_version(named: str) -> int:

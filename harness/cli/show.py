@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness import wiring
+from harness import promotion, wiring
 from harness.cli import rules
+from harness.cli.export import verdict_document
+from harness.cli.history import turns_table
 from harness.cli.judgements import judgements
+from harness.cli.lineage import lineage
 from harness.cli.output import clean, indented, number, one_line, say, say_exactly, say_json, table
-from harness.cli.policies import required_version
+from harness.cli.policies import stored_version
 from harness.cli.replay import head, print_faults, result_document, result_row
 from harness.score import mean
 
@@ -18,10 +22,12 @@ if TYPE_CHECKING:
 
     from harness.cli.judgements import Judgement
     from harness.config import Settings
-    from harness.policy import Version
+    from harness.policy import Event, Version
     from harness.score import Result
-    from harness.store import Store
+    from harness.store import RecordedVerdict
 
+_VERDICTS = 3
+"""How many of the latest verdicts are shown with their parts."""
 _EXTREMES = 5
 """How many of the worst and of the best trees are shown."""
 
@@ -29,19 +35,23 @@ _EXTREMES = 5
 def show(named: str, settings: Settings, source: bool, as_json: bool) -> int:
     """Show one version."""
     with wiring.open_store(settings) as store:
-        version = store.version(required_version(named))
+        version = stored_version(named, store)
         if source:
             # Byte for byte into a file or a pipe; a terminal gets it without what could steer it.
             code = version.candidate.source
             say_exactly(clean(code) if sys.stdout.isatty() else code)
             return 0
-        lineage = _lineage(store, version)
+        ancestors = [ancestor.number for ancestor in lineage(store, version)]
         judged = judgements(store, version)
-        incumbent = store.incumbent()
+        standing = promotion.standing(store)
+        turns = [event for event in store.turns() if version.number in {event.to, event.version}]
+        verdicts = store.verdicts(version.number)
+    decided = _Decided(standing.incumbent == version.number, turns, verdicts)
     if as_json:
-        say_json(_document(version, lineage, judged, incumbent))
+        say_json(_document(version, ancestors, judged, decided))
         return 0
-    _print(version, lineage, incumbent)
+    _print(version, ancestors, decided)
+    _print_decided(version, decided)
     for judgement in judged[:1]:
         _print_judgement(judgement)
     if len(judged) > 1:
@@ -52,17 +62,16 @@ def show(named: str, settings: Settings, source: bool, as_json: bool) -> int:
     return 0
 
 
-def _lineage(store: Store, version: Version) -> list[int]:
-    """Return the numbers of the versions that this one descends from, its parent first."""
-    lineage: list[int] = []
-    parent = version.candidate.parent
-    while parent is not None and parent not in lineage:
-        lineage.append(parent)
-        parent = store.version(parent).candidate.parent
-    return lineage
+@dataclass(frozen=True, slots=True)
+class _Decided:
+    """What was decided about a version: whether it is the incumbent, its promotions and rollbacks, verdicts it takes part in."""
+
+    incumbent: bool
+    turns: Sequence[Event]
+    verdicts: Sequence[RecordedVerdict]
 
 
-def _document(version: Version, lineage: Sequence[int], judged: Sequence[Judgement], incumbent: Version | None) -> dict[str, Any]:
+def _document(version: Version, ancestors: Sequence[int], judged: Sequence[Judgement], decided: _Decided) -> dict[str, Any]:
     candidate = version.candidate
     runs = [
         {
@@ -84,33 +93,46 @@ def _document(version: Version, lineage: Sequence[int], judged: Sequence[Judgeme
         "version": version.number,
         "digest": candidate.digest,
         "created_at": version.created_at,
-        "incumbent": incumbent is not None and incumbent.number == version.number,
+        "incumbent": decided.incumbent,
         "origin": candidate.origin,
         "template": candidate.template,
         "params": dict(candidate.params),
         "rationale": candidate.rationale,
-        "lineage": list(lineage),
+        "lineage": list(ancestors),
         "source": candidate.source,
+        "promotions": [asdict(event) for event in decided.turns],
+        "verdicts": [verdict_document(row) for row in decided.verdicts],
         "runs": runs,
     }
 
 
-def _print(version: Version, lineage: Sequence[int], incumbent: Version | None) -> None:
+def _print(version: Version, ancestors: Sequence[int], decided: _Decided) -> None:
     candidate = version.candidate
-    standing = "  (the incumbent)" if incumbent is not None and incumbent.number == version.number else ""
-    say(f"v{version.number}{standing}")
+    say(f"v{version.number}{'  (the incumbent)' if decided.incumbent else ''}")
     params = ", ".join(f"{name} = {value}" for name, value in candidate.params.items())
     facts = {
         "digest": candidate.digest,
         "recorded": version.created_at,
         "origin": candidate.origin.value + (f" {candidate.template}" if candidate.template else ""),
         "params": params,
-        "based on": " <- ".join(f"v{number}" for number in lineage),
+        "based on": " <- ".join(f"v{number}" for number in ancestors),
         "rationale": candidate.rationale,
     }
     for name, fact in facts.items():
         if fact:
             say(f"  {name:<10} {one_line(fact)}")
+
+
+def _print_decided(version: Version, decided: _Decided) -> None:
+    if decided.turns:
+        say("\npromotions and rollbacks\n" + indented(turns_table(decided.turns), "  "))
+    for row in decided.verdicts[-_VERDICTS:]:
+        against = f"v{row.incumbent}" if row.incumbent else f"policy {row.verdict.incumbent[:12]}"
+        of = f"v{row.candidate} against {against}"
+        say("\n" + one_line(f"verdict {row.number}: {row.verdict.outcome}, {of}: {row.verdict.reason}"))
+        parts = [[part.name, part.outcome, part.words] for part in row.verdict.parts]
+        if row.candidate == version.number and parts:
+            say(indented(table(("part", "outcome", "what was found"), parts, left=("part", "outcome", "what was found")), "  "))
 
 
 def _print_judgement(judgement: Judgement) -> None:

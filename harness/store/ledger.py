@@ -7,7 +7,6 @@ that digest for each entry, so that one taken from the end is missed as well. A 
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +17,7 @@ from harness.gate.spending import level
 from harness.gate.verdict import Look
 from harness.policy import EventKind
 from harness.score import settings_from
-from harness.store import rows, tables
+from harness.store import digests, rows, tables
 from harness.store.records import LedgerEntry, Question, Spent
 
 if TYPE_CHECKING:
@@ -32,13 +31,7 @@ BEGINNING = hashlib.sha256(b"looks/1").hexdigest()
 
 def digest_of(previous: str, entry: Any) -> str:
     """Return the digest that binds an entry to the one before."""
-    return digest_of_json({"previous": previous, "entry": entry})
-
-
-def digest_of_json(value: Any) -> str:
-    """Return the SHA-256 of a value of JSON, in hex, however its text is spaced and its keys are ordered."""
-    canonical = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode("utf-8", "surrogatepass")).hexdigest()
+    return digests.digest_of({"previous": previous, "entry": entry})
 
 
 def entries(connection: Connection) -> list[LedgerEntry]:

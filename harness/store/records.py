@@ -113,7 +113,7 @@ class Spent:
 class RecordedVerdict:
     """A verdict with its number and the versions that it is about; `incumbent` is None where the store does not hold that one.
 
-    `manifest` is empty where none was given.
+    `manifest` is empty where none was given. `digest` is that of verdict and manifest together.
     """
 
     number: int
@@ -121,6 +121,7 @@ class RecordedVerdict:
     incumbent: int | None
     verdict: Verdict
     manifest: Mapping[str, Any]
+    manifest_digest: str | None
     digest: str
     by: str
     at: str

@@ -8,8 +8,7 @@ from sqlalchemy import insert, or_, select
 
 from harness.gate.document import document, verdict_from
 from harness.policy import EventKind
-from harness.store import tables
-from harness.store.ledger import digest_of_json
+from harness.store import digests, tables
 from harness.store.records import RecordedVerdict
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 
 def digest_of(written: Any, manifest: Any) -> str:
     """Return the digest of a verdict with its manifest."""
-    return digest_of_json({"verdict": written, "manifest": manifest})
+    return digests.digest_of({"verdict": written, "manifest": manifest})
 
 
 def insert_verdict(
@@ -47,7 +46,9 @@ def verdicts_of(version: int | None) -> Select[Any]:
 def verdict_of(row: Row[*tuple[Any, ...]]) -> RecordedVerdict:
     """Return the verdict of a row."""
     verdict = verdict_from(row.document)
-    return RecordedVerdict(row.number, row.candidate, row.incumbent, verdict, row.manifest, row.digest, row.by, row.at)
+    manifest_digest = digests.digest_of(row.manifest) if row.manifest else None
+    versions = row.candidate, row.incumbent
+    return RecordedVerdict(row.number, *versions, verdict, row.manifest, manifest_digest, row.digest, row.by, row.at)
 
 
 def problems(connection: Connection) -> Iterator[str]:

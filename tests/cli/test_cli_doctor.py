@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from commands import process
 
-from harness.store import Store
+from harness.policy import Candidate, Origin, digest_of
+from harness.score import Settings
+from harness.store import Question, Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +74,22 @@ def test_a_whole_store_is_counted(folder: Path) -> None:
 
     assert ended.code == 0
     assert "0 versions, 0 trees, all whole" in ended.out
+
+
+def test_a_look_taken_out_of_the_ledger_is_found(folder: Path) -> None:
+    """Whoever would have looked less often at the held-out trees."""
+    with Store.open("sqlite:///some.db") as store:
+        store.propose(None, Candidate("x", Origin.MODEL), 0)
+        store.look(Question(digest_of("x"), digest_of("y"), Settings()), ["t"], 0.05, "ci")
+    database = sqlite3.connect("some.db")
+    database.executescript("DROP TRIGGER append_only_looks_delete; DELETE FROM looks;")
+    database.close()
+
+    ended = process("doctor", "--sandbox", "local", "--store", "sqlite:///some.db", cwd=folder)
+
+    assert ended.code == 3
+    assert "nothing keeps the rows of looks from delete" in ended.out
+    assert "entry 1 of the ledger of looks was deleted" in ended.out
 
 
 def test_sandbox_check_says_what_is_isolated_and_what_is_left_open(command: Callable[..., Ended]) -> None:

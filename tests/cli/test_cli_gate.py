@@ -82,7 +82,7 @@ def test_a_better_policy_passes_and_is_recorded_with_its_verdict(gate: Callable[
 
     assert ended.code == 0, ended.err
     assert ended.out.startswith("pass: looks.py (v1) against stops.py (v2)\n")
-    assert "`harness promote 1` makes v1 the incumbent" in ended.out
+    assert "`harness promote v1 --verdict 1` makes it the incumbent" in ended.out
     assert "look 1 at 10 held-out trees: level 0.0304, local sandbox" in ended.err
     assert kinds(folder) == ["proposed", "proposed", "looked", "gated"]
     with closing(stored(folder)) as store:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from builders import tree
 from sqlalchemy import create_engine, make_url
 
-from harness.errors import StaleError
-from harness.gate.verdict import Bounds, GroupDifference, Look, Outcome, Part, PartName, TreeDifference, Verdict
+from harness import promotion
+from harness.errors import RefusedError, StaleError
 from harness.policy import Candidate, Event, EventKind, Origin, digest_of
 from harness.replay import Round, Stop, Trajectory
 from harness.score import Evaluation, Figures, Result, Settings
@@ -63,16 +63,6 @@ def promoted(version: Version) -> Event:
     return Event(EventKind.PROMOTED, version.number, None, "beats it", to=version.number)
 
 
-def verdict(candidate: str, incumbent: str, *, outcome: Outcome = Outcome.PASS, look: Look | None = None) -> Verdict:
-    """Build a verdict about two policies by digest, on one tree."""
-    parts = (Part(PartName.GAIN, outcome, "gains +0.0100", {"p": 1e-17, "trees": 1, "why": "x", "none": None}),)
-    trees = (TreeDifference(TREE.digest, TREE.name, "task", 0.1 + 0.2, 0.2, 0.1, None),)
-    groups = (GroupDifference("task", 1, 0.1, 0.0),)
-    left_out = (("t0", "a development tree"),)
-    reason = {Outcome.PASS: "better", Outcome.REFUSE: "worse", Outcome.CANNOT_TELL: "too few trees"}[outcome]
-    return Verdict(outcome, reason, parts, candidate, incumbent, look, trees, groups, left_out, Settings(), Bounds(), "docker")
-
-
 def engine_of(url: str) -> Engine:
     """Return a way into a database past the store."""
     return create_engine(make_url(url).set(drivername="sqlite" if url.startswith("sqlite") else "postgresql+psycopg"))
@@ -120,3 +110,17 @@ def look_at_once(url: str, count: int) -> None:
         for seed in range(count):
             question = Question(digest_of("a"), digest_of("old"), Settings(seed=seed))
             store.look(question, ["t1"], 0.05, "ci")
+
+
+def turn_at_once(url: str, number: int, together: Barrier) -> str:
+    """Promote a version once everybody has read how things stand, and say what came of it."""
+    with Store.open(url) as store:
+        view = promotion.standing(store)
+        version = store.version(number)
+        row = promotion.passed_verdict(store, view, version)
+        together.wait(30)
+        try:
+            promotion.promote(store, view, version, row, by=f"process {number}")
+        except RefusedError:
+            return "refused"
+        return "promoted"

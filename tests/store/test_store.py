@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from builders import tree
+from builders import tree, verdict
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
-from store_records import TREE, candidate, engine_of, evaluated, evaluation, plan, promoted, result, verdict
+from store_records import TREE, candidate, engine_of, evaluated, evaluation, plan, promoted, result
 
 from harness.errors import InputError, StoreError
 from harness.policy import Candidate, Event, EventKind, Origin, digest_of

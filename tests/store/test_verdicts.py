@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from builders import tree
+from builders import tree, verdict
 from sqlalchemy import text
-from store_records import TREE, candidate, engine_of, plan, promoted, verdict
+from store_records import TREE, candidate, engine_of, plan, promoted
 
 from harness.errors import InputError
 from harness.gate.verdict import Look, Outcome

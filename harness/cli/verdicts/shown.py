@@ -96,7 +96,7 @@ def next_words(shown: Shown) -> str | None:
     if shown.number is None:
         return None
     if shown.verdict.outcome is Outcome.PASS:
-        return f"`harness promote {shown.number}` makes v{shown.version} the incumbent"
+        return f"`harness promote v{shown.version} --verdict {shown.number}` makes it the incumbent"
     return f"recorded as verdict {shown.number} about v{shown.version}"
 
 
