@@ -36,14 +36,14 @@ class BadLine(Exception):  # noqa: N818 - whoever knows file and line turns it i
     """What is wrong with a line, before it is known where the line stands."""
 
 
-def objects(name: str, stream: BinaryIO) -> Iterator[Line]:
-    """Yield the lines of a file as JSON objects; blank lines are accepted at its end alone.
+def objects(name: str, stream: BinaryIO, first: int = 1) -> Iterator[Line]:
+    """Yield the lines of a file as JSON objects; blank lines are accepted at its end alone. `first` numbers the first of them.
 
     Raises:
         TreeError: a line is no JSON object, or holds what no file may; the message names file, line, field and value.
     """
     blank = 0
-    number = 0
+    number = first - 1
     while raw := stream.readline(LINE_BYTES + 1):
         number += 1
         where = f"{name}:{number}"

@@ -3,6 +3,8 @@
 Reading is strict and takes one line at a time: the first thing that is wrong ends it with the file, the line, the field, the
 value and what was expected. What this version does not know is kept, so that a file survives reading and writing. Writing
 never leaves half a file, and never a file that reading refuses.
+
+A file may also hold a whole set of trees (`harness.treeset`); each is then found and read by itself.
 """
 
 from __future__ import annotations
@@ -10,40 +12,93 @@ from __future__ import annotations
 import json
 import os
 import stat
+from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
-from harness import wholefile
+from harness import treeset, wholefile
 from harness.errors import InputError, TreeError
 from harness.jsonlines import BadLine, Line, admit, objects, shown
 from harness.tree import attempt_fields, attempt_of, header_fields, tree_of
 from harness.treefields import check_header, check_node
+from harness.treeset import PackedTree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from harness.tree import Attempt, Tree
+    from harness.treeset import TreeSet
 
 
-def read(path: Path) -> Tree:
-    """Return the tree of one file.
+TreeFile: TypeAlias = Path | PackedTree
+"""Where a tree lies: in a file of its own, or in one that holds a set."""
+
+
+def read(file: TreeFile) -> Tree:
+    """Return the tree of one file, or of one place in a set.
 
     Raises:
         InputError: the file cannot be read.
         TreeError: the file breaks the format; the message names file, line, field, value and what was expected.
     """
+    if isinstance(file, PackedTree):
+        return _unpacked(file)
     try:
-        # Not waiting: a pipe in a folder of trees, to which nobody writes, would hold up the command for ever.
-        with open(path, "rb", opener=_without_waiting) as stream:
+        with treeset.open_file(file) as stream:
             if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-                raise InputError(f"{path}: is a pipe or a device; expected a regular file, since trees are read more than once")
-            return _tree(str(path), objects(str(path), stream))
+                raise InputError(f"{file}: is a pipe or a device; expected a regular file, since trees are read more than once")
+            return _tree(str(file), objects(str(file), stream))
     except OSError as error:
-        raise InputError(f"{path}: {_reason(error)}; expected a readable tree file") from error
+        raise InputError(f"{file}: {_reason(error)}; expected a readable tree file") from error
 
 
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)
+def _unpacked(packed: PackedTree) -> Tree:
+    tree = _tree(str(packed), objects(str(packed.path), BytesIO(packed.read()), packed.line))
+    if tree.digest != packed.digest:
+        said = f"tree {shown(tree.name)} has the digest {tree.digest[:12]} and the header says {packed.digest[:12]}"
+        raise TreeError(f"{packed}: {said}; expected a set as it was packed")
+    return tree
+
+
+def path_of(file: TreeFile) -> Path:
+    """Return the file that a tree lies in."""
+    return file.path if isinstance(file, PackedTree) else file
+
+
+def pack(name: str, files: Iterable[TreeFile], path: Path) -> TreeSet:
+    """Write the trees of these files as one set, each once, whole or not at all. The same trees give the same bytes.
+
+    Trees are read twice, one at a time: for the header, which says where each one lies, and for their lines.
+
+    Raises:
+        InputError: a file cannot be read, has changed meanwhile, or the place cannot be written.
+        TreeError: a tree breaks the format, or the name cannot be one.
+    """
+    found: dict[str, TreeFile] = {}
+    listed: list[dict[str, Any]] = []
+    for file in files:
+        tree = read(file)
+        if tree.digest not in found:
+            found[tree.digest] = file
+            sizes = [len(line.encode()) for line in lines(tree)]
+            listed.append({"digest": tree.digest, "name": tree.name, "lines": len(sizes), "bytes": sum(sizes)})
+    listed.sort(key=lambda one: (one["name"], one["digest"]))
+    header = treeset.header_fields(name, listed)
+    in_order = [(digest, found[digest]) for digest in (one["digest"] for one in listed)]
+    try:
+        wholefile.write(path, _packed(header, in_order))
+    except OSError as error:
+        raise InputError(f"{path}: {_reason(error)}; expected a place where a tree set can be written") from error
+    return treeset.read(path)
+
+
+def _packed(header: Mapping[str, Any], files: Iterable[tuple[str, TreeFile]]) -> Iterator[str]:
+    yield json.dumps(header, ensure_ascii=False, allow_nan=False) + "\n"
+    for digest, file in files:
+        tree = read(file)
+        if tree.digest != digest:
+            raise InputError(f"{file}: the file has changed while it was packed; run the command again")
+        yield from lines(tree)
 
 
 def write(tree: Tree, path: Path) -> None:
@@ -80,11 +135,14 @@ def lines(tree: Tree) -> Iterator[str]:
         yield json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def find(paths: Iterable[Path]) -> list[Path]:
-    """Return the tree files among files and folders, sorted and each once; folders are searched to any depth for `*.jsonl`.
+def find(paths: Iterable[Path]) -> list[TreeFile]:
+    """Return the trees in files and folders, each file once: sorted by path, those of a set in its order.
+
+    Folders are searched to any depth for `*.jsonl`; a file may hold one tree or a set of them.
 
     Raises:
         InputError: a path does not exist, or a folder holds no tree file or cannot be searched.
+        TreeError: a file that begins as a set does breaks that format.
     """
     found: dict[Path, Path] = {}
     for path in paths:
@@ -98,7 +156,11 @@ def find(paths: Iterable[Path]) -> list[Path]:
             raise InputError(f"{path}: no such file or folder; expected tree files or folders that hold them")
         for file in inside:
             found.setdefault(file.resolve(), file)
-    return sorted(found.values())
+    return [tree for file in sorted(found.values()) for tree in _trees_in(file)]
+
+
+def _trees_in(file: Path) -> Sequence[TreeFile]:
+    return treeset.read(file).trees if treeset.is_set(file) else [file]
 
 
 def _inside(folder: Path) -> Iterator[Path]:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from harness.propose.base import Proposer
     from harness.score import Evaluation, Result
     from harness.store import Store
+    from harness.treefile import TreeFile
     from sandbox.base import Sandbox
 
 _TREES_PER_WORKER = 8
@@ -224,7 +225,7 @@ def refusal(source: str, *, checked: bool = True) -> Fault | None:
 class TreeFiles(Sequence[Tree]):
     """Trees of files, read when they are asked for: memory holds one for each worker, not the set."""
 
-    def __init__(self, files: Sequence[Path]) -> None:
+    def __init__(self, files: Sequence[TreeFile]) -> None:
         self._files = files
 
     def __len__(self) -> int:
@@ -243,7 +244,7 @@ class TreeFiles(Sequence[Tree]):
 class FoundTrees(Sequence[Tree]):
     """Trees by digest, some of them in files, the others in a store; read when they are asked for."""
 
-    def __init__(self, digests: Sequence[str], files: Mapping[str, Path], store: Store | None) -> None:
+    def __init__(self, digests: Sequence[str], files: Mapping[str, TreeFile], store: Store | None) -> None:
         self._digests = digests
         self._files = files
         self._store = store

@@ -448,6 +448,19 @@ def trees_show(
     raise typer.Exit(show(tree, _loaded(context).settings, as_json))
 
 
+@trees_app.command("pack", short_help="Write many trees as one file, a named set.")
+def trees_pack(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call this set.", show_default=False)],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Tree files and folders of them.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the set.", show_default=False)],
+    as_json: of.AsJson = False,
+) -> None:
+    """Write many trees as one file that --trees takes like a folder; the same trees give the same bytes."""
+    from harness.cli.trees import pack
+
+    raise typer.Exit(pack(name, paths, output, as_json))
+
+
 @sandbox_app.command("build", short_help="Build the image that policies run in.")
 def sandbox_build(
     context: typer.Context,

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from harness.policy import Candidate
     from harness.store import Run, Store
     from harness.tree import Tree
+    from harness.treefile import TreeFile
     from sandbox.base import Sandbox
 
 log = structlog.get_logger()
@@ -152,7 +153,7 @@ def _unfinished(named: str, store: Store) -> Run:
     return run
 
 
-def _files(request: Request, settings: Settings) -> list[Path]:
+def _files(request: Request, settings: Settings) -> list[TreeFile]:
     """Return the tree files to develop on; none means those that the store holds."""
     if request.trees is not None:
         return treefile.find(request.trees)
@@ -164,7 +165,7 @@ def _files(request: Request, settings: Settings) -> list[Path]:
     return []
 
 
-def _scored(files: Sequence[Path]) -> list[str]:
+def _scored(files: Sequence[TreeFile]) -> list[str]:
     """Read every file and return the digests of those with a score, so that a bad file stops the command at once."""
     digests = []
     for file in files:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from harness.policy import Version
     from harness.store import Store
+    from harness.treefile import TreeFile
 
 NO_SCORE = "it has no score"
 DEVELOPED_ON = "the candidate was developed on it"
@@ -36,7 +37,7 @@ class Given:
 
     names: Mapping[str, str]
     scored: frozenset[str]
-    files: tuple[Path, ...] = ()
+    files: tuple[TreeFile, ...] = ()
 
     @property
     def set_digest(self) -> str:

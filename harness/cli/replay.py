@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from harness.config import Settings
     from harness.score import Objective, Result
     from harness.tree import Tree
+    from harness.treefile import TreeFile
     from sandbox.api import Fault
     from sandbox.base import Isolation
 
@@ -79,7 +80,7 @@ def replay(request: Request, settings: Settings) -> int:
     if request.manifest is not None:
         how = manifest.How(wiring.guest_limits(settings), settings.repeats, isolation, request.checked)
         entry = manifest.Entry(policies.short_name(named), named.candidate, evaluation, params)
-        where = {result.tree: file for file, result in zip(files, evaluation.results, strict=True)}
+        where = {result.tree: treefile.path_of(file) for file, result in zip(files, evaluation.results, strict=True)}
         made = manifest.make(manifest.Kind.REPLAY, [entry], how, files=where, beside=request.manifest.parent)
         manifest.write(made, request.manifest)
     if request.as_json:
@@ -92,7 +93,7 @@ def replay(request: Request, settings: Settings) -> int:
     return Exit.NO if evaluation.fault else Exit.DONE
 
 
-def _look_at(files: Sequence[Path]) -> None:
+def _look_at(files: Sequence[TreeFile]) -> None:
     """Read every tree once before the first replay, so that a bad one is named at once, and say what is odd about them."""
     digests: Counter[str] = Counter()
     for file in files:
@@ -138,7 +139,7 @@ def result_document(result: Result) -> dict[str, Any]:
     }
 
 
-def _document(request: Request, named: Named, files: Sequence[Path], evaluation: Evaluation) -> dict[str, Any]:
+def _document(request: Request, named: Named, files: Sequence[TreeFile], evaluation: Evaluation) -> dict[str, Any]:
     trees = []
     for file, result in zip(files, evaluation.results, strict=True):
         document = result_document(result) | {"file": str(file)}
@@ -180,14 +181,14 @@ def _rounds(tree: Tree, result: Result) -> list[dict[str, Any]]:
     return [{"picks": list(tree.ids(turn.picks)), "revealed": list(tree.ids(turn.revealed))} for turn in rounds]
 
 
-def _again(file: Path, result: Result) -> Tree:
+def _again(file: TreeFile, result: Result) -> Tree:
     tree = treefile.read(file)
     if tree.digest != result.tree:
         raise InputError(f"{file}: the file has changed while it was replayed; run the command again")
     return tree
 
 
-def _print(request: Request, named: Named, files: Sequence[Path], evaluation: Evaluation) -> None:
+def _print(request: Request, named: Named, files: Sequence[TreeFile], evaluation: Evaluation) -> None:
     facts = f"policy {evaluation.policy[:12]}, sandbox {evaluation.sandbox}, {counted(len(files), 'tree')}"
     say(f"{named.label}  ({facts}{rules.words(evaluation.settings)})\n")
     rows = [result_row(result) for result in evaluation.results]

@@ -1,4 +1,4 @@
-"""`harness trees`: validate tree files, list trees, draw one."""
+"""`harness trees`: validate tree files, list trees, draw one, pack many into one file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import treefile, wiring
 from harness.cli.exits import Exit
-from harness.cli.output import one_line, say, say_json, short, table
+from harness.cli.output import counted, one_line, say, say_json, short, table
 from harness.errors import InputError
 from harness.tree import Direction, set_digest
 from sandbox.api import ROOT
@@ -113,6 +113,20 @@ def _stored(settings: Settings) -> list[dict[str, Any]]:
 def _recorded(best: float | None, direction: Direction) -> float | None:
     """Return a larger-is-better score in the sense in which it was recorded."""
     return 0.0 - best if best is not None and direction is Direction.MIN else best
+
+
+def pack(name: str, paths: Sequence[Path], output: Path, as_json: bool) -> int:
+    """Write the trees of these files as one named set."""
+    files = treefile.find(paths)
+    packed = treefile.pack(name, files, output)
+    twice = len(files) - len(packed.trees)
+    if as_json:
+        say_json({"file": str(output), "name": name, "set": packed.digest, "trees": len(packed.trees), "twice": twice})
+        return 0
+    said = f"; {counted(twice, 'tree')} given twice" if twice else ""
+    say(f"{output}: {counted(len(packed.trees), 'tree')}, {output.stat().st_size / 2**20:.1f} MiB{said}")
+    say(f"digest of this set: {packed.digest}")
+    return 0
 
 
 def show(named: str, settings: Settings, as_json: bool) -> int:

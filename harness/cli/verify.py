@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from harness.config import Loaded, Settings
     from harness.manifest import Comparison, Difference, Manifest, Place, Policy
     from harness.store import Store
+    from harness.treefile import TreeFile
 
 _MISSING_SHOWN = 3
 _DIFFERENCES_SHOWN = 10
@@ -96,7 +97,7 @@ def _origin(policies: Sequence[Policy]) -> Origin:
 class _Found:
     """Where the trees of a manifest are: in files by digest, the others in the store."""
 
-    files: Mapping[str, Path]
+    files: Mapping[str, TreeFile]
     store: Store | None
 
 
@@ -108,15 +109,16 @@ def _found(said: Manifest, request: Request, settings: Settings, stack: ExitStac
     """
     files = {treefile.read(file).digest: file for file in (treefile.find(request.trees) if request.trees else ())}
     changed: dict[str, str] = {}
+    there: dict[Path, dict[str, TreeFile]] = {}
     for place in said.trees:
         if place.digest not in files and place.file is not None:
             file = request.manifest.parent / place.file
-            digest = _digest(file)
-            if digest == place.digest:
-                files[digest] = file
+            if file not in there:
+                there[file] = _digests(file)
+            if place.digest in there[file]:
+                files[place.digest] = there[file][place.digest]
             elif file.exists():
-                now = "is no tree file" if digest is None else f"is now {digest[:12]}"
-                changed[place.digest] = f"has changed: {file} {now}"
+                changed[place.digest] = f"has changed: {file} {_now(list(there[file]))}"
     missing = [place for place in said.trees if place.digest not in files]
     store = _store(settings, stack) if missing else None
     stored = set() if store is None else {row.digest for row in store.tree_rows()}
@@ -135,12 +137,19 @@ def _told(nowhere: Sequence[Place], changed: Mapping[str, str]) -> Iterator[str]
     yield "expected the trees that were judged; name their files or folders with --trees"
 
 
-def _digest(file: Path) -> str | None:
-    """Return the digest of a tree file, None where it is none. A manifest may name any path: what is in there is not told."""
+def _digests(file: Path) -> dict[str, TreeFile]:
+    """Return the trees of a file by digest. A manifest may name any path: of what is no tree in there nothing is told."""
     try:
-        return treefile.read(file).digest
+        found = [] if file.is_dir() else treefile.find([file])
+        return {treefile.read(tree).digest: tree for tree in found}
     except (InputError, ValueError):
-        return None
+        return {}
+
+
+def _now(digests: Sequence[str]) -> str:
+    if len(digests) == 1:
+        return f"is now {digests[0][:12]}"
+    return f"holds {len(digests)} other trees" if digests else "is no tree file"
 
 
 def _store(settings: Settings, stack: ExitStack) -> Store | None:
