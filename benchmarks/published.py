@@ -48,7 +48,8 @@ def measured(settings: config.Settings, beside: Path) -> Manifest:
         )
         entries = [rerun.entry(policy, judged_by, list(files), bench) for policy in policies()]
         how = manifest.How(wiring.guest_limits(settings), settings.repeats, sandbox.describe())
-    return manifest.make(manifest.Kind.BENCH, entries, how, files=files, beside=beside)
+    places = {digest: treefile.path_of(file) for digest, file in files.items()}
+    return manifest.make(manifest.Kind.BENCH, entries, how, files=places, beside=beside)
 
 
 def rows() -> Iterator[Row]:
