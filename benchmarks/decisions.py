@@ -22,6 +22,7 @@ from benchmarks.world import LIMITS, POLICIES
 from sandbox.api import Context, Observation
 from sandbox.base import GuestLimits
 from sandbox.docker import DockerSandbox
+from sandbox.guest import wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,8 +33,10 @@ STEPS = 200
 POOL_FILLS_S = 2.0
 PAUSE_S = 2.0
 ROOT_PICKER = "class Policy:\n    def __init__(self, context): pass\n    def decide(self, view): return [0, 1, 2, 3]\n"
-_METRICS = {"moves": 3.0, "accepted": 2.0}
-REVEALED = [(0, (0.5, "ok", _METRICS, "moved by 0.1234", (0.5, None, None), "")) for _ in range(4)]
+# Four nodes that share no object, as those of a tree.
+REVEALED = [
+    (0, (n / 8, "ok", {"moves": 3.0, "accepted": float(n)}, f"moved by 0.123{n}", (n / 16, None, None), "")) for n in range(1, 5)
+]
 
 
 def rows() -> Iterator[Row]:
@@ -142,7 +145,7 @@ def _begin_and_end(session: Session, context: Context) -> None:
 
 
 def _echo(plain: socket.socket, work: Any) -> Any:
-    plain.send(marshal.dumps(work))
+    plain.send(marshal.dumps(work, wire.MARSHAL_VERSION))  # the very bytes that a policy's process is sent
     return marshal.loads(plain.recv(65_536))  # noqa: S302 - from our own process
 
 

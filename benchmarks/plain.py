@@ -16,7 +16,7 @@ import sys
 def main(descriptor: int) -> None:
     """Serve until the other end is closed."""
     from sandbox.api import Context, Limits  # noqa: PLC0415 - found on the path that the caller sets
-    from sandbox.guest import runner  # noqa: PLC0415
+    from sandbox.guest import runner, wire  # noqa: PLC0415
 
     runner._preload()  # noqa: SLF001 - the very modules
     channel = socket.socket(fileno=descriptor)
@@ -34,7 +34,7 @@ def main(descriptor: int) -> None:
                 os._exit(0)
             used = os.wait4(pid, 0)[2]
             work = (used.ru_utime + used.ru_stime,)
-        channel.send(marshal.dumps(work))
+        channel.send(marshal.dumps(work, wire.MARSHAL_VERSION))
 
 
 if __name__ == "__main__":

@@ -171,10 +171,16 @@ class View:
 
     def update(self, observation: Observation) -> View:
         """Take in what the last round revealed and return this view, ready for the round being decided."""
+        return self.take(*observation)
+
+    def take(
+        self, number: int, revealed: Sequence[tuple[int, Outcome]], closed: Sequence[int] = (), pending: Sequence[int] = ()
+    ) -> View:
+        """Do what `update` does, with an observation in its parts."""
         nodes, leaves, best = self.nodes, self._leaves, self.best
         revealed_in = self.round
         new = []
-        for parent_id, outcome in observation.revealed:
+        for parent_id, outcome in revealed:
             parent = nodes[parent_id] if parent_id >= 0 else None
             node = Node(len(nodes), parent, outcome, revealed_in)
             _append(nodes, node)
@@ -188,12 +194,12 @@ class View:
                 leaves[node.id] = node
             if node.score is not None and (best is None or best.score is None or node.score > best.score):
                 best = node
-        for node_id in observation.closed:
+        for node_id in closed:
             nodes[node_id].closed = True
-        self.round = observation.round
+        self.round = number
         self.new = new
         self.best = best
-        self.pending = list(observation.pending)
+        self.pending = list(pending)
         return self
 
     @property

@@ -106,7 +106,8 @@ class _LocalRunner:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
-                env={"PYTHONHASHSEED": "0", "TZ": "UTC"},
+                # The last one since what is not bound at the start, each child would bind again.
+                env={"PYTHONHASHSEED": "0", "TZ": "UTC", "LD_BIND_NOW": "1"},
                 start_new_session=True,
             )
         except OSError as error:

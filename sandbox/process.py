@@ -32,6 +32,7 @@ PATIENCE_S = 10.0  # with our own runner, on a machine that is busy with other w
 _STOOD_STILL_S = 0.4  # that a wait of ours, or an answer of the runner's, is late by: neither is a policy's doing
 _LAST_WORDS_S = 0.2  # between a closed channel and the end of its process
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+_CREDENTIALS_SPACE = socket.CMSG_SPACE(_CREDENTIALS.size)
 _TIMEVAL = struct.Struct("ll")
 _MOST_BYTES = 2**53  # a count may be the process's own claim; this much every store and every JSON reader can hold
 _FRAME_BYTES = wire.FAULT.size + wire.MESSAGE_BYTES + wire.TRACEBACK_BYTES
@@ -95,15 +96,16 @@ class Process:
     runner reports a failure of ours; RunnerLostError when the runner no longer answers.
     """
 
-    def __init__(self, runner: Runner, limits: GuestLimits, longest_batch: int) -> None:
+    def __init__(self, runner: Runner, limits: GuestLimits, longest_batch: int, program: bytes) -> None:
         self._control = runner.control
-        self._told_clock = runner.clock
+        self._runner_pid = runner.pid
         self._limits = limits
         self._frame_bytes = max(_FRAME_BYTES, wire.ANSWER.size + 4 * min(longest_batch + 1, wire.LONGEST_BATCH))
         self._cpu_limit_s = math.ceil(limits.load_cpu_s + limits.replay_cpu_s) + 1
         self._end: _End | None = None
-        self._clock: Callable[[], float] | None = None
-        self._schedule: Path | None = None
+        self._clock = None if runner.clock is None else clock_of_next(runner.clock)
+        self._schedule = ""  # the file that counts how long the process waited for a core; "" where there is none
+        self._known = runner.clock is not None  # which process it is, or that nobody here can know
         self._starved_before_s: float | None = None  # None until a question is first found to take long
         self._starved_s = 0.0  # since then
         self._slice_s = min(0.1, max(0.005, min(limits.load_cpu_s, limits.decision_cpu_s) / 5))  # of a wait
@@ -117,14 +119,14 @@ class Process:
         self.decisions = 0
         self.output_bytes = 0
         self.output_tail = b""
+        self._program = program
         self._channel = self._start()
         self._poll = select.poll()
         self._poll.register(self._channel, select.POLLIN)
-        self._greet()
 
-    def compile(self, program: bytes) -> bytes:
+    def compile(self) -> bytes:
         """Return the code that this throw-away process compiled: opaque here, for other children to load."""
-        frame = self._exchange(program, "compiling the policy", self._limits.load_cpu_s)
+        frame = self._first_frame("compiling the policy")
         if len(frame) != wire.CODE.size or frame[:1] != wire.CODE_MARK:
             self._break("sent no code")
         size = wire.CODE.unpack(frame)[1]
@@ -133,21 +135,21 @@ class Process:
         deadline = _Deadline("sending the code", self._limits.load_cpu_s, self._cpu_s(), time.monotonic())
         code = b""
         while len(code) < size:
-            code += self._receive(deadline, wire.CHUNK_BYTES)
+            code += self._receive(deadline, self._channel.recv, wire.CHUNK_BYTES)
         if len(code) != size:
             self._break("sent more code than it announced")
         return code
 
-    def load(self, program: bytes) -> None:
+    def load(self) -> None:
         """Have the policy loaded and constructed."""
-        if self._exchange(program, "loading the policy", self._limits.load_cpu_s) != wire.READY_MARK:
+        if self._first_frame("loading the policy") != wire.READY_MARK:
             self._break("answered something else than that the policy is loaded")
         self._cpu_at_ready_s = self._cpu_s()
         self._waited_s = 0.0
 
     def ask(self, number: int, question: bytes) -> list[int]:
         """Return the ids that answer this question."""
-        frame = self._exchange(question, "deciding", self._limits.decision_cpu_s)
+        frame = self._exchange(question)
         size = len(frame) - wire.ANSWER.size
         if size < 0 or size % 4 or wire.ANSWER.unpack_from(frame) != (wire.ANSWER_MARK, number):
             self._break("sent something else than the answer to the question")
@@ -168,15 +170,19 @@ class Process:
     # Start and end, with the runner
 
     def _start(self) -> socket.socket:
+        """Order a process, with its program already waiting for it: it reads nothing before it is locked."""
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         limits = self._limits
         timeout = _TIMEVAL.pack(int(self._slice_s), int(self._slice_s % 1 * 1e6))
         # Timeouts of the kernel, so that an answer in time costs one system call and no poll before it.
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        if not self._known:
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         order = wire.RUN.pack(wire.RUN_MARK, limits.memory_bytes, self._cpu_limit_s, limits.output_bytes)
         try:
+            if len(self._program) <= wire.CHUNK_BYTES:
+                ours.send(self._program)
             socket.send_fds(self._control, [order], [theirs.fileno()])
         except OSError as error:
             ours.close()
@@ -185,29 +191,39 @@ class Process:
             theirs.close()
         return ours
 
-    def _greet(self) -> None:
-        """Take the child's first frame, sent before it knows the policy: the kernel tells its pid with it."""
-        patience = time.monotonic() + PATIENCE_S
-        while True:
-            try:
-                frame, extra, _, _ = self._channel.recvmsg(wire.MESSAGE_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
-                break
-            except BlockingIOError:
-                if time.monotonic() > patience:
-                    self._channel.close()
-                    raise RunnerLostError(f"no process was started within {PATIENCE_S:.0f} s") from None
-        if frame[:1] == wire.FAILED_MARK:
-            self._wait_for_end()
-            raise SandboxError(f"the sandbox cannot lock its process: {frame[1:].decode('utf-8', 'replace')}")
-        if frame != wire.HELLO_MARK:
-            self._wait_for_end()
-            raise RunnerLostError("the process ended before it was ready")
-        self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
-        pid = _CREDENTIALS.unpack(extra[0][2])[0] if extra else 0
-        # The clock of another process, as the kernel numbers it; pid 0 means that it lives out of our sight: wall time then.
-        self._clock = self._told_clock or (partial(time.clock_gettime, (~pid << 3) | 2) if pid else None)
-        # What reached us through a relay was sent by a thread of our own.
-        self._schedule = Path(f"/proc/{pid}/schedstat") if pid and self._told_clock is None else None
+    def _first_frame(self, doing: str) -> bytes:
+        """Return what the process says to its program; the kernel tells with it which process that is."""
+        self._starved_before_s = 0.0  # all its life is in the deadline
+        deadline = _Deadline(doing, self._limits.load_cpu_s, 0.0, time.monotonic())
+        if len(self._program) > wire.CHUNK_BYTES:
+            self._send(self._program, deadline)
+        return self._answered(self._receive(deadline, self._read_first), deadline.asked_at)
+
+    def _read_first(self, longest: int) -> bytes:
+        # The kernel writes the credentials first, and they fill what is there for them: no descriptor can come with them.
+        frame, extra, _, _ = self._channel.recvmsg(longest, _CREDENTIALS_SPACE)
+        if extra:
+            self._channel.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
+            self._meet(_CREDENTIALS.unpack(extra[0][2])[0])
+        return frame
+
+    def _seek(self) -> bool:
+        """Find out which process it is before it has said anything; return False when it has not been started yet."""
+        try:
+            children = Path(f"/proc/{self._runner_pid}/task/{self._runner_pid}/children").read_text(encoding="ascii").split()
+        except OSError:
+            self._meet(0)
+            return True
+        if children:
+            self._meet(int(children[0]))
+        return bool(children)
+
+    def _meet(self, pid: int) -> None:
+        """Take note of the number of the process; 0 means that it lives out of our sight: wall time then."""
+        self._known = True
+        if pid:
+            self._clock = partial(time.clock_gettime, (~pid << 3) | 2)  # of another process, as the kernel numbers clocks
+            self._schedule = f"/proc/{pid}/schedstat"
 
     def _wait_for_end(self, grace_s: float = 0.0, order: bytes = wire.KILL_MARK) -> _End:
         if self._end is None:
@@ -257,38 +273,59 @@ class Process:
 
     def _all_starved_s(self) -> float:
         """Return how long the process has been ready to run and waited for a core, 0.0 where the kernel does not count that."""
-        if self._schedule is not None:
+        if self._schedule:
             try:
-                return int(self._schedule.read_bytes().split()[1]) / 1e9
+                return int(Path(self._schedule).read_bytes().split()[1]) / 1e9
             except (OSError, IndexError):
-                self._schedule = None
+                self._schedule = ""
         return 0.0
 
-    def _exchange(self, message: bytes, doing: str, limit_cpu_s: float) -> bytes:
-        """Send one message and return the one frame that answers it."""
-        if self._poll.poll(0) and self._receive(None, self._frame_bytes):
+    def _exchange(self, question: bytes) -> bytes:
+        """Send one question and return the one frame that answers it."""
+        channel, longest = self._channel, self._frame_bytes
+        if self._poll.poll(0) and self._receive(None, channel.recv):
             self._break("spoke before it was asked")
         cpu_s = self._cpu_s()
         if cpu_s - self._cpu_at_ready_s > self._limits.replay_cpu_s:
             self._time_out_replay(cpu_s)
-        deadline = _Deadline(doing, limit_cpu_s, cpu_s, time.monotonic())
-        if len(message) <= wire.CHUNK_BYTES:
-            self._send(message, deadline)
+        asked_at = time.monotonic()
+        # Most questions are taken and answered at once, which is all that is paid for here.
+        try:
+            sent = channel.send(question) if len(question) <= wire.CHUNK_BYTES else 0
+        except OSError:
+            sent = 0
+        if not sent:
+            self._send(question, self._deciding(cpu_s, asked_at))
+        try:
+            frame = channel.recv(longest + 1)
+        except OSError:
+            frame = self._receive(self._deciding(cpu_s, asked_at), channel.recv)
         else:
-            self._send(wire.LONG.pack(wire.LONG_MARK, len(message)), deadline)
-            for start in range(0, len(message), wire.CHUNK_BYTES):
-                self._send(message[start : start + wire.CHUNK_BYTES], deadline)
-        frame = self._receive(deadline, self._frame_bytes)
-        self._waited_s += time.monotonic() - deadline.asked_at - self._starved_s - self._away_s
+            self._require_whole(frame, longest)
+        return self._answered(frame, asked_at)
+
+    def _deciding(self, cpu_before_s: float, asked_at: float) -> _Deadline:
+        return _Deadline("deciding", self._limits.decision_cpu_s, cpu_before_s, asked_at)
+
+    def _answered(self, frame: bytes, asked_at: float) -> bytes:
+        self._waited_s += time.monotonic() - asked_at - self._starved_s - self._away_s
         self._starved_before_s, self._starved_s, self._away_s = None, 0.0, 0.0
         if frame[:1] == wire.FAULT_MARK:
             self._take_fault(frame)
         return frame
 
     def _send(self, message: bytes, deadline: _Deadline) -> None:
+        if len(message) <= wire.CHUNK_BYTES:
+            self._send_frame(message, deadline)
+            return
+        self._send_frame(wire.LONG.pack(wire.LONG_MARK, len(message)), deadline)
+        for start in range(0, len(message), wire.CHUNK_BYTES):
+            self._send_frame(message[start : start + wire.CHUNK_BYTES], deadline)
+
+    def _send_frame(self, frame: bytes, deadline: _Deadline) -> None:
         while True:
             try:
-                self._channel.send(message)
+                self._channel.send(frame)
             except BlockingIOError:
                 self._check(deadline)
             except OSError:  # it has ended; what it said last is still to be read
@@ -296,23 +333,35 @@ class Process:
             else:
                 return
 
-    def _receive(self, deadline: _Deadline | None, longest: int) -> bytes:
+    def _receive(self, deadline: _Deadline | None, read: Callable[[int], bytes], longest: int = 0) -> bytes:
+        longest = longest or self._frame_bytes
         while True:
             try:
-                frame = self._channel.recv(longest + 1)
+                frame = read(longest + 1)
             except BlockingIOError:
                 if deadline is not None:
                     self._check(deadline)
                 continue
             except ConnectionResetError:
                 frame = b""
-            if not frame:
-                self._died()
-            if len(frame) > longest:
-                self._break(f"sent a frame of more than {longest} bytes")
+            self._require_whole(frame, longest)
             return frame
 
+    def _require_whole(self, frame: bytes, longest: int) -> None:
+        if not frame:
+            self._died()
+        if len(frame) > longest:
+            self._break(f"sent a frame of more than {longest} bytes")
+
     def _check(self, deadline: _Deadline) -> None:
+        if not self._known and not self._seek():
+            unborn_s = time.monotonic() - deadline.asked_at
+            if unborn_s > PATIENCE_S:
+                self._channel.close()
+                raise RunnerLostError(f"no process was started within {PATIENCE_S:.0f} s")
+            self._starved_before_s = -unborn_s  # no time of the process
+            self._looked_at = time.monotonic()
+            return
         cpu_s, starved_s = self._cpu_s(), self._all_starved_s()
         if self._starved_before_s is None:
             self._starved_before_s = starved_s
@@ -390,6 +439,8 @@ class Process:
                 f"its process was killed from outside, by SIGKILL, while it held {end.memory_bytes} bytes: by somebody, or by "
                 "the kernel when the machine was out of memory"
             )
+        if os.WIFSIGNALED(end.status) and os.WTERMSIG(end.status) == wire.UNLOCKED_SIGNAL:
+            raise SandboxError(f"the sandbox cannot lock its process: {end.traceback}")
         self._stop(_cause_of_death(end, self._cpu_limit_s, self._limits))
 
     def _time_out(self, fault: Fault) -> NoReturn:
@@ -400,6 +451,17 @@ class Process:
         end = self._wait_for_end()
         measured = {"cpu_s": end.cpu_s, "memory_bytes": end.memory_bytes, "output_bytes": self.output_bytes}
         raise PolicyFault(replace(fault, figures={**measured, **fault.figures}))
+
+
+def clock_of_next(told: Callable[[], float]) -> Callable[[], float]:
+    """Return the clock of the process that is about to be started, as told: what stands there until then is another's."""
+    of_last = told()
+
+    def clock() -> float:
+        cpu_s = told()
+        return 0.0 if cpu_s == of_last else cpu_s
+
+    return clock
 
 
 def _is_killed_from_outside(end: _End, cpu_limit_s: int, limits: GuestLimits) -> bool:

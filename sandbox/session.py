@@ -76,16 +76,16 @@ class RunnerSession:
     def begin(self, context: Context) -> Process:
         """Return a process with the policy loaded. For `SandboxedReplay`."""
         if self._code is None:
-            process = self._fork(0)
+            process = self._fork(0, marshal.dumps((wire.COMPILE, self._source), wire.MARSHAL_VERSION))
             try:
-                self._code = process.compile(marshal.dumps((wire.COMPILE, self._source), wire.MARSHAL_VERSION))
+                self._code = process.compile()
             finally:
                 process.finish()
         limits = (context.limits.max_rounds, context.limits.max_batch, context.limits.max_attempts)
         program = (wire.LOAD, self._code, self._source, dict(context.params), context.seed, limits, str(context.frontier))
-        process = self._fork(context.limits.max_batch)
+        process = self._fork(context.limits.max_batch, marshal.dumps(program, wire.MARSHAL_VERSION))
         try:
-            process.load(marshal.dumps(program, wire.MARSHAL_VERSION))
+            process.load()
         except PolicyFault as broken:
             raise PolicyFault(broken.fault, printable(process.output_tail)) from None
         return process
@@ -99,9 +99,9 @@ class RunnerSession:
         runner.close()
         return loss
 
-    def _fork(self, longest_batch: int) -> Process:
+    def _fork(self, longest_batch: int, program: bytes) -> Process:
         self._processes += 1  # counted here, since the runner's memory is each child's
-        return Process(self._running(), self._limits, longest_batch)
+        return Process(self._running(), self._limits, longest_batch, program)
 
     def _running(self) -> Runner:
         if self._runner is None:

@@ -6,7 +6,9 @@ that matters is kept by the kernel or by the host.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` without its enumerations, which are spread over many pages
 import contextlib
+import functools
 import gc
 import io
 import itertools
@@ -23,7 +25,7 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from sandbox.api import Context, FaultKind, Limits, Observation, PolicyFault, View, batch_of
+from sandbox.api import Context, FaultKind, Limits, PolicyFault, View, batch_of
 from sandbox.guest import kernel, wire
 from sandbox.guest.sink import Sink
 
@@ -34,11 +36,13 @@ if TYPE_CHECKING:
     from sandbox.api import Outcome
 
 _CHANNEL = 3
-_FILE = "policy.py"
+_FILE, _MODULE = "policy.py", "policy"
 _STACK_BYTES = 8 * 2**20
 _FRAMES_SHOWN = 20
 _WARM_UP_CALLS = 20  # more than the interpreter waits before it adapts code
 TELL_SIGNAL = signal.SIGUSR1
+_TELL_NUMBER = int(TELL_SIGNAL)  # a child pays for each page of memory that it touches: no enumeration
+_TOY = "class Policy:\n    def __init__(self, context): pass\n    def decide(self, view): return [0]\n"
 _LOST = 70  # exit status when the child cannot say what happened
 
 
@@ -60,94 +64,129 @@ class Layers:
 
 
 def settle() -> None:
-    """Do in the runner, once, what each child would otherwise do again: let go of files and paths, and warm up.
+    """Do in the runner, once, what each child would otherwise do again: let go of files and paths.
 
-    A child pays for each page of memory that it is the first to write. Letting go of the importers' caches writes many; so does
-    the interpreter where it adapts code that is called for the first few times. What is called here is ours alone.
+    A child pays for each page of memory that it is the first to write, and letting go of the importers' caches writes many.
     """
-    sys.stdin, sys.stdout, sys.stderr = io.StringIO(), io.StringIO(), io.StringIO()
+    sys.stdin = io.StringIO()
     sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None  # type: ignore[misc]
     sys.path.clear()
     sys.path_importer_cache.clear()
     sys.argv[:] = [_FILE]
-    outcome: Outcome = (0.0, "ok", {}, "", (None, None, None), "")
-    for _ in range(_WARM_UP_CALLS):
-        view = View("leaf")
-        Context({}, 0, Limits(), "leaf")
-        for asked in range(2):
-            question = marshal.loads(marshal.dumps((asked, [(asked - 1, outcome)], [], []), wire.MARSHAL_VERSION))  # noqa: S302 - our own
-            array("I", batch_of(view.update(Observation(*question)).selectable)).tobytes()
 
 
-def serve(channel: int, layers: Layers, memory_bytes: int, cpu_s: int, output_bytes: int) -> NoReturn:
-    """Be the child: never returns into the runner."""
-    try:
-        _confine(channel, layers, memory_bytes, cpu_s)
-    except BaseException as error:
-        os.dup2(channel, _CHANNEL)
-        os.write(_CHANNEL, wire.FAILED_MARK + repr(error).encode()[: wire.MESSAGE_BYTES])
-        os._exit(_LOST)
-    try:
-        _Child(layers, output_bytes).work()
-    finally:
-        os._exit(_LOST)
+def limit_for_good() -> None:
+    """Take from this process, and so from all its children, what neither it nor they have any use for."""
+    for limit in (resource.RLIMIT_FSIZE, resource.RLIMIT_CORE, resource.RLIMIT_MEMLOCK, resource.RLIMIT_MSGQUEUE):
+        resource.setrlimit(limit, (0, 0))
+    resource.setrlimit(resource.RLIMIT_STACK, (_STACK_BYTES, _STACK_BYTES))
 
 
-def _confine(channel: int, layers: Layers, memory_bytes: int, cpu_s: int) -> None:
-    """Give up everything, in the order in which each step still finds what it needs."""
-    kernel.die_with_parent(signal.SIGKILL)
-    layers.identity.hide()
-    for descriptor in (0, 1, 2):
-        os.dup2(layers.null, descriptor)
-    if layers.landlock is not None:
-        layers.landlock.close()
-    os.dup2(channel, _CHANNEL)
-    os.closerange(_CHANNEL + 1, 64)
-    if layers.rlimits:
-        address_space = layers.own_address_space + memory_bytes
-        for limit, soft, hard in (
-            (resource.RLIMIT_AS, address_space, address_space),
-            (resource.RLIMIT_CPU, cpu_s, cpu_s + 1),
-            (resource.RLIMIT_STACK, _STACK_BYTES, _STACK_BYTES),
-            (resource.RLIMIT_NOFILE, 8, 8),
-            (resource.RLIMIT_NPROC, 0, 0),
-            (resource.RLIMIT_FSIZE, 0, 0),
-            (resource.RLIMIT_CORE, 0, 0),
-            (resource.RLIMIT_MEMLOCK, 0, 0),
-            (resource.RLIMIT_MSGQUEUE, 0, 0),
-        ):
-            resource.setrlimit(limit, (soft, hard))
-    if layers.seccomp is not None:
-        layers.seccomp.close()
+class Child:
+    """Confines its process, then speaks with the host on behalf of the policy.
 
+    The runner makes it before it forks, with all that children have in common: only the process that calls `serve` is a child.
+    """
 
-class _Child:
-    """Speaks with the host on behalf of the policy."""
-
-    def __init__(self, layers: Layers, output_bytes: int) -> None:
+    def __init__(self, layers: Layers) -> None:
+        self._layers = layers
         self._reserve = layers.reserve
         self._notes = layers.notes
-        self._output_bytes = output_bytes
-        self._sink = Sink(layers.notes, output_bytes, self._flooded)
+        self._seeds = _Seeds()
+        self._sink = Sink(layers.notes, self._flooded)
+        self._on_tell = self._tell
+        self._steps: tuple[kernel.Step, ...] = ()
+        self._output_bytes = sys.maxsize
+        self._write = functools.partial(os.write, _CHANNEL)
+        self._source = ""
         self._loading = True
-
-    def work(self) -> NoReturn:
-        signal.signal(TELL_SIGNAL, self._tell)
-        os.write(_CHANNEL, wire.HELLO_MARK)
-        work = marshal.loads(_receive())  # noqa: S302 - written by the host
         sys.stdout = sys.stderr = self._sink
+        # Its lines are made when somebody asks for them, in the way of modules that are loaded from an archive.
+        linecache.cache[_FILE] = (lambda: self._source,)
+
+    def prepare(self, channel: int, memory_bytes: int, cpu_s: int, output_bytes: int) -> None:
+        """Lay out how the next child gives up everything, in the order in which each step still finds what it needs."""
+        layers = self._layers
+        address_space = layers.own_address_space + memory_bytes
+        limits = (
+            (resource.RLIMIT_AS, (address_space, address_space)),
+            (resource.RLIMIT_CPU, (cpu_s, cpu_s + 1)),
+            (resource.RLIMIT_NOFILE, (8, 8)),
+            (resource.RLIMIT_NPROC, (0, 0)),
+        )
+        self._steps = (
+            kernel.dying_with_parent(signal.SIGKILL),
+            (layers.identity.hide, ()),
+            *[(os.dup2, (layers.null, descriptor)) for descriptor in (0, 1, 2)],
+            *([layers.landlock.step] if layers.landlock is not None else []),
+            (os.dup2, (channel, _CHANNEL)),
+            (os.closerange, (_CHANNEL + 1, 64)),
+            *[(resource.setrlimit, limit) for limit in limits if layers.rlimits],
+            *([layers.seccomp.step] if layers.seccomp is not None else []),
+        )
+        self._output_bytes = output_bytes
+
+    def rehearse(self) -> None:
+        """Do in the runner, over and over, what each child will do once, but for the locks.
+
+        A child pays for each page of memory that it is the first to write, and the interpreter writes many where it adapts code
+        that is called for the first few times, and where it remembers in which class it has found a name.
+        """
+        steps, self._steps = self._steps, ((os.getuid, ()),) * _WARM_UP_CALLS
+        code = marshal.dumps(compile(_TOY, _FILE, "exec"))
+        outcome: Outcome = (0.0, "ok", {"loss": 1.5}, "fine", (1.0, None, None), "wider")
+        messages: list[Any] = [(wire.LOAD, code, _TOY, {}, 0, (1, 1, None), "leaf")]
+        messages += [(number, number, [(number - 1, outcome)], [], []) for number in range(2)]
+        said = [marshal.dumps(message, wire.MARSHAL_VERSION) for message in messages]
+        reading, writing = os.pipe()
+        for _ in range(_WARM_UP_CALLS):
+            os.write(writing, said[0])
+            _receive(reading)
+            self._lock()
+            self._work(iter([*said, b""]).__next__, len)
+        os.close(reading)
+        os.close(writing)
+        self._steps, self._loading, self._source = steps, True, ""
+        del sys.modules[_MODULE]
+        gc.disable()
+        signal.signal(TELL_SIGNAL, signal.SIG_IGN)
+
+    def serve(self) -> NoReturn:
+        """Be the child: never returns into the runner."""
+        try:
+            self._lock()
+        except BaseException as error:
+            reason = repr(error).encode("utf-8", "replace")[: wire.MESSAGE_BYTES]
+            self._notes[-wire.TRACEBACK_BYTES :] = reason.ljust(wire.TRACEBACK_BYTES, b"\0")
+            # A locked process has no call to die of this signal, so that no policy can claim to be one that was never locked.
+            os.kill(os.getpid(), wire.UNLOCKED_SIGNAL)
+            os._exit(_LOST)
+        try:
+            self._work(_receive, self._write)
+            os._exit(0)
+        finally:
+            os._exit(_LOST)
+
+    def _lock(self) -> None:
+        for step, arguments in self._steps:
+            step(*arguments)
+
+    def _work(self, receive: Callable[[], bytes], write: Callable[[bytes], object]) -> None:
+        """Do what the host asks for until it has enough."""
+        _signal.signal(_TELL_NUMBER, self._on_tell)
+        work = marshal.loads(receive())  # noqa: S302 - written by the host
         gc.enable()
+        self._sink.limit = self._output_bytes
         if work[0] == wire.COMPILE:
             self._compile(work[1])
-        code, source, params, seed, limits, frontier = work[1:]
-        _seed(seed)
-        linecache.cache[_FILE] = (len(source), None, source.splitlines(keepends=True), _FILE)
+        _, code, self._source, params, seed, limits, frontier = work
+        self._seeds.start(seed)
         try:
             context = Context(params, seed, Limits(*limits), frontier)
             decide = _load(code, context)
-            os.write(_CHANNEL, wire.READY_MARK)
+            write(wire.READY_MARK)
             self._loading = False
-            self._answer(decide, View(frontier), context.limits.max_batch)
+            self._answer(receive, write, decide, View(frontier), context.limits.max_batch)
         except BaseException as error:
             self._report(error)
 
@@ -162,17 +201,24 @@ class _Child:
             self._fault(FaultKind.LOAD_FAULT, _message(error), _description(error))
         os._exit(0)
 
-    def _answer(self, decide: Callable[[View], Any], view: View, max_batch: int) -> NoReturn:
-        receive, loads, write, pack = _receive, marshal.loads, os.write, wire.ANSWER.pack
+    def _answer(
+        self,
+        receive: Callable[[], bytes],
+        write: Callable[[bytes], object],
+        decide: Callable[[View], Any],
+        view: View,
+        max_batch: int,
+    ) -> None:
+        loads, take, pack = marshal.loads, view.take, wire.ANSWER.pack
         ids_sent = min(max_batch + 1, wire.LONGEST_BATCH)
-        while True:
-            number, asked, revealed, closed, pending = loads(receive())
-            batch = batch_of(decide(view.update(Observation(asked, revealed, closed, pending))))[:ids_sent]
+        while message := receive():
+            number, asked, revealed, closed, pending = loads(message)
+            batch = batch_of(decide(take(asked, revealed, closed, pending)))[:ids_sent]
             try:
                 ids = array("I", batch)
             except OverflowError:
                 ids = array("I", [pick if 0 <= pick < wire.NO_SUCH_ID else wire.NO_SUCH_ID for pick in batch])
-            write(_CHANNEL, pack(wire.ANSWER_MARK, number) + ids.tobytes())
+            write(pack(wire.ANSWER_MARK, number) + ids.tobytes())
 
     def _report(self, error: BaseException) -> NoReturn:
         self._reserve.clear()
@@ -187,7 +233,7 @@ class _Child:
 
     def _flooded(self) -> NoReturn:
         # From inside print, since a policy that catches everything would go on printing.
-        message = f"printed {self._sink.total} bytes; the limit is {self._output_bytes}"
+        message = f"printed {self._sink.total} bytes; the limit is {self._sink.limit}"
         self._fault(FaultKind.OUTPUT_FLOOD, message, _own_stack(None))
 
     def _tell(self, _number: int, frame: FrameType | None) -> NoReturn:
@@ -204,44 +250,49 @@ class _Child:
         os._exit(0)
 
 
-def _receive() -> bytes:
-    """Return the next message; end the process when the host has closed the channel."""
-    message = os.read(_CHANNEL, wire.CHUNK_BYTES)
-    if not message:
-        os._exit(0)
+def _receive(channel: int = _CHANNEL) -> bytes:
+    """Return the next message, an empty one when the host has closed the channel."""
+    message = os.read(channel, wire.CHUNK_BYTES)
     if message[:1] != wire.LONG_MARK:
         return message
     left = wire.LONG.unpack(message)[1]
     chunks = []
     while left:
-        chunk = os.read(_CHANNEL, wire.CHUNK_BYTES)
+        chunk = os.read(channel, wire.CHUNK_BYTES)
         if not chunk:
-            os._exit(0)
+            return chunk
         chunks.append(chunk)
         left -= len(chunk)
     return b"".join(chunks)
 
 
-def _seed(seed: int) -> None:
-    """Seed `random`, and derive the seed of every generator that a policy makes without one.
+class _Seeds:
+    """Seeds `random`, and derives the seed of every generator that a policy makes without one.
 
     There is no entropy in here, and Python would fall back to the clock: the same policy would decide differently each time.
     """
-    random.seed(seed)
-    seeded = random.Random.seed
-    unseeded = itertools.count()
 
-    def seed_generator(self: random.Random, a: Any = None, version: int = 2) -> None:
-        seeded(self, f"generator {next(unseeded)} of {seed}" if a is None else a, version)
+    def __init__(self) -> None:
+        seeded = random.Random.seed
+        self._seed = 0
+        self._unseeded = itertools.count()
 
-    random.Random.seed = seed_generator  # type: ignore[method-assign]
-    random.seed = types.MethodType(seed_generator, random._inst)  # noqa: SLF001 - was bound at import
+        def seed_generator(generator: random.Random, a: Any = None, version: int = 2) -> None:
+            seeded(generator, f"generator {next(self._unseeded)} of {self._seed}" if a is None else a, version)
+
+        random.Random.seed = seed_generator  # type: ignore[assignment,method-assign]
+        random.seed = types.MethodType(seed_generator, random._inst)  # noqa: SLF001 - was bound at import
+
+    def start(self, seed: int) -> None:
+        """Begin as every replay with this seed does."""
+        self._seed = seed
+        random.seed(seed)
 
 
 def _load(code: bytes, context: Context) -> Callable[[View], Any]:
-    module = types.ModuleType("policy")
+    module = types.ModuleType(_MODULE)
     module.__file__ = _FILE
-    sys.modules["policy"] = module
+    sys.modules[_MODULE] = module
     exec(marshal.loads(code), module.__dict__)  # noqa: S102, S302 - this is what the locks are for
     policy = module.__dict__.get("Policy")
     if not isinstance(policy, type):

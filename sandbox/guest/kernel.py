@@ -6,9 +6,14 @@ import fcntl
 import os
 import struct
 import time
+from collections.abc import Callable
 from itertools import pairwise
+from typing import Any, TypeAlias
 
 from sandbox.guest.wire import ENDED_CALL, NO_CALL, UNKNOWN_CALL
+
+Step: TypeAlias = tuple[Callable[..., object], tuple[Any, ...]]
+"""A call that is laid out before the fork, to be made after it: a child pays for each page of memory that it touches."""
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_SET_NO_NEW_PRIVS = 1, 4, 22, 36, 38
 _PR_GET_SECCOMP = 21
@@ -30,6 +35,7 @@ _CLONE_NEWUTS, _CLONE_NEWIPC, _CLONE_NEWUSER, _CLONE_NEWNET = 0x04000000, 0x0800
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_fork_of_libc = ctypes.PyDLL(None, use_errno=True).fork
 _wait4 = _libc.wait4
 _wait4.restype = None
 
@@ -38,38 +44,61 @@ class _FilterProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_void_p))
 
 
-def _prctl(option: int, *values: object) -> int:
-    arguments = [ctypes.c_ulong(value) if isinstance(value, int) else value for value in values]
-    arguments += [ctypes.c_ulong(0)] * (4 - len(arguments))
-    result: int = _libc.prctl(option, *arguments)
+def _checked(result: int) -> int:
     if result < 0:
-        raise OSError(ctypes.get_errno(), f"prctl({option}): {os.strerror(ctypes.get_errno())}")
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return result
+
+
+_prctl = _libc.prctl
+_prctl.argtypes = (ctypes.c_int, *(ctypes.c_ulong,) * 4)
+_prctl.restype = _checked
+_restrict = ctypes.CDLL(None, use_errno=True)["syscall"]
+_restrict.restype = _checked
+
+
+def fork() -> int:
+    """Fork a process that has one thread, and return what `os.fork` returns.
+
+    That one also makes every lock of the interpreter anew and calls the hooks of modules, of which `random` reads entropy: twice
+    the work of the fork itself, and a hundred pages more for the child to copy. With one thread no lock is held, and `child`
+    seeds `random` itself.
+    """
+    pid: int = _fork_of_libc()
+    if pid < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return pid
 
 
 def die_with_parent(signal_number: int) -> None:
     """Have the kernel send this signal when the parent ends."""
-    _prctl(_PR_SET_PDEATHSIG, signal_number)
+    call, arguments = dying_with_parent(signal_number)
+    call(*arguments)
+
+
+def dying_with_parent(signal_number: int) -> Step:
+    """Return `die_with_parent` as a step."""
+    return _prctl, (_PR_SET_PDEATHSIG, int(signal_number), 0, 0, 0)
 
 
 def forbid_inspection() -> None:
     """Make the process non-dumpable: same-uid processes can neither trace it nor open its memory."""
-    _prctl(_PR_SET_DUMPABLE, 0)
+    _prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def adopt_orphans() -> None:
     """Become the parent of every descendant whose own parent ends."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def forbid_new_privileges() -> None:
     """Give up gaining anything through set-uid files; both locks below ask for it."""
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
+    _prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def require_seccomp() -> None:
     """Raise OSError where the kernel has no seccomp."""
-    _prctl(_PR_GET_SECCOMP)
+    _prctl(_PR_GET_SECCOMP, 0, 0, 0, 0)
 
 
 def leave_namespaces() -> bool:
@@ -112,15 +141,17 @@ def _is_source_of_clocks(word: ctypes.c_uint32, thread: int) -> bool:
 
 
 class SeccompLock:
-    """A filter, laid out in memory before the fork."""
+    """A filter, laid out in memory before the fork; `step` applies it to the calling process for good."""
 
     def __init__(self, instructions: bytes) -> None:
         self._memory = ctypes.create_string_buffer(instructions, len(instructions))
         self._program = _FilterProgram(len(instructions) // _BPF_INSTRUCTION_BYTES, ctypes.addressof(self._memory))
+        self.step: Step = _prctl, (_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.addressof(self._program), 0, 0)
 
     def close(self) -> None:
         """Apply the filter to this process for good."""
-        _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(self._program))
+        call, arguments = self.step
+        call(*arguments)
 
 
 def watch(instructions: bytes) -> int | None:
@@ -175,7 +206,10 @@ class Remains:
 
 
 class LandlockLock:
-    """A Landlock ruleset that grants nothing: no new access to files, no TCP, no abstract socket or signal out of the process."""
+    """A Landlock ruleset that grants nothing: no new access to files, no TCP, no abstract socket or signal out of the process.
+
+    `step` confines the calling process for good; it does nothing where the kernel knows no Landlock.
+    """
 
     def __init__(self) -> None:
         self.abi = max(0, _libc.syscall(_LANDLOCK_CREATE, None, 0, _LANDLOCK_VERSION))
@@ -190,8 +224,4 @@ class LandlockLock:
             self._ruleset = _libc.syscall(_LANDLOCK_CREATE, attributes, len(attributes), 0)
             if self._ruleset < 0:
                 self.abi = 0
-
-    def close(self) -> None:
-        """Confine this process for good, where the kernel knows Landlock."""
-        if self.abi and _libc.syscall(_LANDLOCK_RESTRICT, self._ruleset, 0):
-            raise OSError(ctypes.get_errno(), "landlock_restrict_self")
+        self.step: Step = (_restrict, (_LANDLOCK_RESTRICT, self._ruleset, 0)) if self.abi else (int, ())

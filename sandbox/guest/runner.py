@@ -9,7 +9,6 @@ child might leave behind.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import importlib
 import mmap
@@ -137,6 +136,8 @@ def _prepare(uid: int | None, without: frozenset[str]) -> child.Layers:
         pages=notes,
         namespaces=namespaces,
     )
+    if layers.rlimits:
+        child.limit_for_good()
     child.settle()
     return layers
 
@@ -163,6 +164,8 @@ class Runner:
     def __init__(self, control: Control, layers: child.Layers) -> None:
         self._control = control
         self._layers = layers
+        self._next = child.Child(layers)
+        self._prepared = (b"", -1)
         self._poll = select.poll()
         self._remains = kernel.Remains()
         self._is_init = os.getpid() == 1
@@ -173,6 +176,7 @@ class Runner:
         """Say what this runner is, and be ready to fork."""
         abi = 0 if self._layers.landlock is None else self._layers.landlock.abi
         self._control.send(wire.UP.pack(wire.UP_MARK, sys.hexversion, abi, self._layers.namespaces))
+        self._next.rehearse()
         gc.freeze()  # the collector of a child would otherwise touch, and so copy, every page
 
     def obey(self, frame: bytes, descriptors: list[int]) -> None:
@@ -194,17 +198,20 @@ class Runner:
             self._leave()
 
     def _run(self, frame: bytes, channel: int) -> None:
-        _, memory_bytes, cpu_s, output_bytes = wire.RUN.unpack(frame)
+        if (frame, channel) != self._prepared:
+            _, memory_bytes, cpu_s, output_bytes = wire.RUN.unpack(frame)
+            self._next.prepare(channel, memory_bytes, cpu_s, output_bytes)
+            self._prepared = frame, channel
         self._layers.pages[:] = _BLANK
         self._remains.wipe()
         try:
-            pid = os.fork()
+            pid = kernel.fork()
         except OSError as error:
             self._control.send(wire.FAILED_MARK + f"cannot fork: {error}".encode())
             os.close(channel)
             return
         if pid == 0:
-            child.serve(channel, self._layers, memory_bytes, cpu_s, output_bytes)
+            self._next.serve()
         os.close(channel)
         self._child = pid
         self._ended = os.pidfd_open(pid)
@@ -233,20 +240,29 @@ class Runner:
         select.select([self._ended], [], [], _MOMENT_S)
 
     def _reap_strays(self) -> int:
-        """End whatever a child left behind and return how many there were; none, while its locks hold."""
-        strays = 0
-        with contextlib.suppress(ChildProcessError):
-            # Only as process 1 of its own namespace: anywhere else kill(-1) would end every process of the machine.
-            if self._is_init and os.getpid() == 1:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(-1, signal.SIGKILL)
+        """End whatever a child left behind and return how many there were; none, while its locks hold.
+
+        What outlives its parent is this process's child at once, so that without a child there is nobody.
+        """
+        strays, how = 0, os.WNOHANG
+        try:
             while True:
-                pid, _ = os.waitpid(-1, 0 if self._is_init else os.WNOHANG)
+                pid, _ = os.waitpid(-1, how)
                 strays += pid != 0
                 if pid == 0:
-                    for adopted in _text(f"/proc/self/task/{os.getpid()}/children").split():
-                        os.kill(int(adopted), signal.SIGKILL)
-        return strays
+                    how = self._kill_strays()
+        except ChildProcessError:
+            return strays
+
+    def _kill_strays(self) -> int:
+        """End what is there, and return how to wait for it."""
+        # Only as process 1 of its own namespace: anywhere else kill(-1) would end every process of the machine.
+        if self._is_init and os.getpid() == 1:
+            os.kill(-1, signal.SIGKILL)
+            return 0
+        for adopted in _text(f"/proc/self/task/{os.getpid()}/children").split():
+            os.kill(int(adopted), signal.SIGKILL)
+        return os.WNOHANG
 
     def _leave(self) -> NoReturn:
         """End with the host, and leave no child behind."""

@@ -1,20 +1,24 @@
 """Where a policy's prints go: counted, and the tail kept in the notes, which outlive the process. No system call is made."""
 
 import io
+import sys
 from collections.abc import Callable
 
 from sandbox.guest.wire import OUTPUT_TAIL_BYTES, PRINTED
 
 
 class Sink(io.TextIOBase):
-    """A text stream for sys.stdout and sys.stderr. `flooded` is called once more than `limit` bytes were written."""
+    """A text stream for sys.stdout and sys.stderr. `flooded` is called once more than `limit` bytes were written.
+
+    The runner makes it, before it knows the limit, since a child would pay more for making it than for writing to it.
+    """
 
     encoding = "utf-8"
 
-    def __init__(self, notes: memoryview, limit: int, flooded: Callable[[], None]) -> None:
+    def __init__(self, notes: memoryview, flooded: Callable[[], None]) -> None:
         super().__init__()
         self._notes = notes
-        self._limit = limit
+        self.limit = sys.maxsize
         self._flooded = flooded
         self.total = 0
 
@@ -34,6 +38,6 @@ class Sink(io.TextIOBase):
         self._notes[PRINTED.size : PRINTED.size + len(from_start)] = from_start
         PRINTED.pack_into(self._notes, 0, total)
         self.total = total
-        if total > self._limit:
+        if total > self.limit:
             self._flooded()
         return len(text)

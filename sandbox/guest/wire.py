@@ -33,13 +33,15 @@ NO_CALL, UNKNOWN_CALL = -1, -2
 PONG = struct.Struct("<cIi")  # PONG_MARK, open descriptors, nice value
 UP_MARK, ENDED_MARK, PONG_MARK, FAILED_MARK = b"U", b"E", b"P", b"F"
 
+UNLOCKED_SIGNAL = 64  # the last of the real-time signals: what a child dies of that could not lock itself; its notes say why
+
 NO_SOCKET = 69  # exit status of a runner that cannot connect to the host's socket
 
 # host -> child: marshal of (COMPILE, source) or (LOAD, code, source, params, seed, limits, frontier), then of observations
 COMPILE, LOAD = 0, 1
 
 # child -> host
-HELLO_MARK, READY_MARK = b"H", b"R"  # locked in, before the policy is known; loaded
+READY_MARK = b"R"  # loaded
 ANSWER = struct.Struct("<cI")  # ANSWER_MARK, number of the question; ids as u32 follow
 FAULT = struct.Struct("<cBH")  # FAULT_MARK, place in FAULTS, bytes of the message; message and traceback follow
 CODE = struct.Struct("<cI")  # CODE_MARK, length; the code follows in chunks

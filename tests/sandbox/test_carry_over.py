@@ -60,7 +60,8 @@ class Policy:
             raise RuntimeError(feedback * 20)
         found = 0
         for low, top in (region(libc.sbrk(0) - 4096, 2**23), region(id(sys.modules['sandbox.guest.runner']), 2**23)):
-            found += sum(ctypes.string_at(page, 4096).count(mark) for page in range(low, top, 4096))
+            # Each page with the beginning of the next one, where a mark may end.
+            found += sum(ctypes.string_at(page, min(4095 + len(mark), top - page)).count(mark) for page in range(low, top, 4096))
         raise RuntimeError(f"found {{{{found}}}}")
 """
 

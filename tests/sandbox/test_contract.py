@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -370,6 +372,78 @@ def kill_two_runners(session: Any) -> None:
         time.sleep(0.01)
     time.sleep(0.2)
     session._runner.control.send(wire.RUN_MARK)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        policy(init="os.write(3, b'R')", top="import os"),
+        policy(init="os.write(3, b'A' + bytes(8))", top="import os"),
+        policy(top="import os\nos.write(3, b'Fno lock')"),
+        policy("os.write(3, b'A' + struct.pack('<2I', 0, 0))\nreturn [0]", top="import os, struct"),
+        policy("os.write(3, b'A' + struct.pack('<2I', 1, 0))\nreturn [0]", top="import os, struct"),
+    ],
+)
+def test_who_speaks_before_it_is_asked_has_broken_the_protocol(sandbox: Sandbox, source: str) -> None:
+    """Its own word that it is loaded or that it could not be locked, an answer ahead of the question: none is taken for ours."""
+    assert fault_of(sandbox, source).kind is FaultKind.PROTOCOL_FAULT
+
+
+def test_nothing_is_there_to_be_read_before_a_question(sandbox: Sandbox) -> None:
+    """The program, which waits until its process is locked, is all that is ever sent ahead; and that has been read."""
+    top = "import ctypes\nlibc = ctypes.CDLL(None)\nroom = ctypes.create_string_buffer(64)"
+    look = "assert libc.recv(3, room, 64, 0x40) == -1"  # MSG_DONTWAIT
+    with sandbox.open(policy(f"{look}\nreturn [0]", init=look, top=f"{top}\n{look}"), QUICK) as session:
+        replay = session.start(context())
+
+        assert [replay.decide(FIRST), replay.decide(Observation(2, []))] == [[0], [0]]
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        "os.kill(os.getpid(), 64)",
+        "os.kill(0, 64)",
+        "signal.raise_signal(64)",
+        "signal.setitimer(signal.ITIMER_REAL, 0.01)",
+        "assert libc.sigqueue(0, 64, 0) == 0",
+        "assert libc.prctl(1, 64, 0, 0, 0) == 0",
+        "assert libc.fcntl(3, 10, 64) == 0",
+    ],
+)
+def test_a_policy_cannot_end_like_a_process_that_was_not_locked(sandbox: Sandbox, way: str) -> None:
+    """That would be our error, and end the command: no call brings about that signal from inside."""
+    source = policy(f"{way}\nreturn [0]", top="import ctypes, os, signal\nlibc = ctypes.CDLL(None)")
+
+    assert fault_of(sandbox, source).kind is FaultKind.EXCEPTION
+
+
+UNLOCKABLE = """
+import resource, sys
+from sandbox.base import GuestLimits, SandboxError
+from sandbox.local import LocalSandbox
+from benchmarks.hostile import context
+
+resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
+with LocalSandbox().open("", GuestLimits(replay_cpu_s=100)) as session:
+    try:
+        session.start(context())
+    except SandboxError as error:
+        print(error)
+"""
+
+
+def test_a_process_that_cannot_be_locked_is_our_error_and_says_why() -> None:
+    """Here the machine allows less CPU time than the limit that the process would set for itself."""
+    told = subprocess.run([sys.executable, "-c", UNLOCKABLE], capture_output=True, text=True, check=True, timeout=60)
+
+    assert told.stdout.startswith("the sandbox cannot lock its process: ")
+
+
+def test_a_long_policy_arrives(sandbox: Sandbox) -> None:
+    """Longer than one message, so that it is sent once the process is there to take it."""
+    with sandbox.open(policy(top="x = '" + "x" * 200_000 + "'"), QUICK) as session:
+        assert session.start(context()).decide(FIRST) == [0]
 
 
 def test_whatever_a_process_sends_is_an_answer_or_a_fault(sandbox: Sandbox) -> None:

@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass
 
 from sandbox.guest import relaywire
+from sandbox.process import clock_of_next
 from sandbox.relay import Relay
 
 HEADER = struct.Struct(">B3xI")
@@ -48,3 +49,11 @@ def test_a_session_that_lets_go_of_a_flooding_child_leaves_the_relay_standing() 
         said += chunk
     relay.close()
     engine.close()
+
+
+def test_a_process_is_not_billed_for_the_one_before() -> None:
+    """Until the runner has told of the new one, what its clock shows is the last one's."""
+    shown = iter([9.0, 9.0, 0.0, 0.25])
+    clock = clock_of_next(shown.__next__)
+
+    assert [clock(), clock(), clock()] == [0.0, 0.0, 0.25]
