@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from harness.errors import InputError
 from harness.evaluate import Job, evaluate
 from harness.gate.document import document, verdict_from
 from harness.gate.judge import judge
@@ -73,7 +74,7 @@ def again(said: Manifest, bench: Bench) -> Manifest:
 def _judged_again(verdict: Verdict, entries: Sequence[Entry], said: Manifest) -> Verdict:
     """Return the verdict with the look that was taken then: asking again what was asked spends nothing."""
     if verdict.look is None:
-        return verdict
+        raise InputError("the verdict took no look, so that there is nothing to judge again; expected one that did")
     # A part asks in which sandbox the gate was held; the answer is about then, not about this check of it.
     held_in = said.environment.sandbox
     judged = {one.evaluation.policy: replace(one.evaluation, sandbox=held_in) for one in entries}

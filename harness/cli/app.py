@@ -256,13 +256,14 @@ def gate_command(
     markdown: Annotated[
         Path | None, typer.Option("--markdown", metavar="FILE", help="Write the verdict as Markdown, for a job summary.")
     ] = None,
+    manifest: of.Manifest = None,
     by: of.By = None,
     as_json: of.AsJson = False,
 ) -> None:
     """Decide whether a policy may become the incumbent: replay both on held-out trees and answer with a verdict."""
     from harness.cli.gate import Request, gate
 
-    reports = {"junit": junit, "markdown": markdown}
+    reports = {"junit": junit, "markdown": markdown, "manifest": manifest}
     request = Request(candidate, against, base, tuple(trees or ()), policy_dir, **reports, by=by, as_json=as_json)
     raise typer.Exit(gate(request, _loaded(context)))
 

@@ -38,13 +38,14 @@ class Request:
     policy_dir: Path | None
     junit: Path | None
     markdown: Path | None
+    manifest: Path | None
     by: str | None
     as_json: bool
 
 
 def gate(request: Request, loaded: Loaded) -> int:
     """Judge a candidate and return the exit code: 0 when it may be promoted, 1 when it may not."""
-    for file in (request.junit, request.markdown):
+    for file in (request.junit, request.markdown, request.manifest):
         _refuse_no_place(file)
     folder = None if request.policy_dir is None else policyfolder.read(request.policy_dir)
     settings = (loaded if folder is None else folder.pinned(loaded)).settings
@@ -53,7 +54,7 @@ def gate(request: Request, loaded: Loaded) -> int:
     given = _given(paths, sides, settings)
     if folder is not None:
         folder.refuse_other_trees(paths, given.set_digest)
-    shown = run(Case(sides, given, settings, actor(request.by)))
+    shown = run(Case(sides, given, settings, actor(request.by), request.manifest))
     if shown is None:
         return Exit.INTERRUPTED
     for file, report in _reports(request, shown):

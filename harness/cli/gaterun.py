@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from harness import treefile, wiring
+from harness import manifest, treefile, wiring
 from harness.cli import gatetrees
 from harness.cli.output import counted, note
+from harness.cli.policies import short_name
 from harness.cli.progress import steps
 from harness.cli.verdicts.shown import Shown
 from harness.errors import InputError
@@ -19,6 +20,7 @@ from harness.store.records import Question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from harness.cli.gatesides import Sides
     from harness.cli.gatetrees import Given, HeldOut
@@ -34,12 +36,13 @@ _NEW_STORE = "the store is new: looks at these trees that another store has reco
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is to be judged: both policies, the trees before any is left out, the settings, and who asks."""
+    """What is to be judged: both policies, the trees before any is left out, the settings, who asks, where a manifest goes."""
 
     sides: Sides
     given: Given
     settings: Settings
     by: str
+    manifest: Path | None = None
 
 
 def run(case: Case) -> Shown | None:
@@ -59,7 +62,10 @@ def run(case: Case) -> Shown | None:
     case = replace(case, sides=replace(case.sides, notes=notes))
     if refused is not None:
         with wiring.open_store(case.settings, create=True) as store:
-            return _recorded(case, store, refused)
+            shown = _recorded(case, store, refused)
+        if case.manifest is not None:
+            note(f"{case.manifest}: not written, since nothing was replayed that could be made again")
+        return shown
     settings = case.settings
     if settings.sandbox == "auto" and not settings.allow_local:
         settings = settings.model_copy(update={"sandbox": "docker"})
@@ -127,12 +133,26 @@ class _Stage:
             verdict = judge(ours, theirs, groups, bounds, look, left_out=trees.left_out)
             shown = _recorded(case, store, verdict)
             ended = True
+            if case.manifest is not None:
+                self._write_manifest(case.manifest, ours, theirs, verdict)
         except KeyboardInterrupt:
             return None
         finally:
             if not ended and look.ledger:
                 note(f"stopped; look {look.number} is recorded and stands: the same command asks again, at no new level")
         return shown
+
+    def _write_manifest(self, file: Path, ours: Evaluation, theirs: Evaluation, verdict: Verdict) -> None:
+        settings, sides, given = self._case.settings, self._case.sides, self._case.given
+        entries = [
+            manifest.Entry(f"{role} {short_name(side)}", side.candidate, evaluation, side.candidate.params)
+            for role, side, evaluation in (("candidate", sides.candidate, ours), ("incumbent", sides.incumbent, theirs))
+        ]
+        how = manifest.How(wiring.guest_limits(settings), settings.repeats, self._sandbox.describe())
+        named = zip(given.names, given.files, strict=True) if given.files else ()
+        files = {digest: treefile.path_of(file) for digest, file in named}
+        made = manifest.make(manifest.Kind.GATE, entries, how, files=files, beside=file.parent, verdict=verdict)
+        manifest.write(made, file)
 
     def _look(self, trees: HeldOut) -> Look:
         case = self._case

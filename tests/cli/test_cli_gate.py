@@ -15,7 +15,7 @@ from builders import tree
 from commands import PICKS_ALL, Ended, environment, named
 from junitparser import JUnitXml
 
-from harness import treefile
+from harness import manifest, treefile
 from harness.policy import EventKind
 from harness.store import Store
 from harness.tree import set_digest
@@ -359,3 +359,34 @@ def test_an_interrupted_gate_says_that_its_look_stands(folder: Path, held_out: P
     with closing(stored(folder)) as store:
         assert len(store.looks()) == 1
         assert store.events(kinds=[EventKind.GATED]) == []
+
+
+def test_a_gate_is_held_again_from_its_manifest_to_the_same_verdict(
+    gate: Callable[..., Ended], command: Callable[..., Ended], folder: Path
+) -> None:
+    asked = gate("looks.py", "stops.py", "--manifest", "gate.json", "--weight", "group", "--json")
+    (folder / ".harness" / "harness.db").rename(folder / "away.db")
+
+    shown = command("verify", "gate.json", "--sandbox", "local")
+
+    assert asked.code == 0
+    assert shown.code == 0, shown.out
+    assert "20 replays of 2 policies over 10 trees" in shown.out
+    assert "and the verdict with every figure of its parts" in shown.out
+    said = manifest.read(folder / "gate.json")
+    assert said.verdict == asked.json["verdict"]
+    assert [policy.name for policy in said.policies] == ["candidate looks.py", "incumbent stops.py"]
+
+
+def test_the_manifest_of_a_refusal_for_a_fault_is_the_same_again(
+    gate: Callable[..., Ended], command: Callable[..., Ended]
+) -> None:
+    assert gate("faults.py", "stops.py", "--manifest", "gate.json").code == 1
+    assert command("verify", "gate.json", "--sandbox", "local").code == 0
+
+
+def test_a_refusal_without_a_replay_has_no_manifest(gate: Callable[..., Ended], folder: Path) -> None:
+    ended = gate("looks.py", "looks.py", "--manifest", "gate.json")
+    assert ended.code == 1
+    assert "gate.json: not written, since nothing was replayed" in ended.err
+    assert not (folder / "gate.json").exists()
