@@ -13,6 +13,7 @@ import statistics
 import subprocess
 import sys
 import time
+from array import array
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,7 +57,7 @@ def rows() -> Iterator[Row]:
 
 def _decision(sandbox: DockerSandbox, plain: socket.socket) -> Iterator[Row]:
     context = Context({}, 0, LIMITS, "leaf")
-    ratios, decided, echoed = [], [], []
+    ratios, over_answers, decided, echoed = [], [], [], []
     with sandbox.open(ROOT_PICKER, GuestLimits()) as session:
         for _ in range(REPETITIONS):
             replay = session.start(context)
@@ -64,13 +65,18 @@ def _decision(sandbox: DockerSandbox, plain: socket.socket) -> Iterator[Row]:
             turns = iter(range(2, STEPS + 2))
             one = _median_s(lambda: replay.decide(Observation(next(turns), REVEALED)))  # noqa: B023 - called in this turn
             other = _median_s(lambda: _echo(plain, (1, 1, REVEALED, [], [])))
+            answered = _median_s(lambda: _answer(plain, [1, 1, REVEALED, [], []]))
             replay.finish()
             decided.append(one)
             echoed.append(other)
             ratios.append(one / other)
+            over_answers.append(one / answered)
     shown = f"{1e6 * statistics.median(decided):.0f} us, {1e6 * statistics.median(echoed):.0f} us"
     yield Row("a decision in the container; a bare echo of the same payload", shown)
     yield _ratio("a decision over a bare echo", ratios, 1.5)
+    yield Row(
+        "a decision over the same question to a bare process that answers four ids", f"{statistics.median(over_answers):.2f} x"
+    )
 
 
 def _fresh_process(sandbox: DockerSandbox, plain: socket.socket) -> Iterator[Row]:
@@ -147,6 +153,11 @@ def _begin_and_end(session: Session, context: Context) -> None:
 def _echo(plain: socket.socket, work: Any) -> Any:
     plain.send(marshal.dumps(work, wire.MARSHAL_VERSION))  # the very bytes that a policy's process is sent
     return marshal.loads(plain.recv(65_536))  # noqa: S302 - from our own process
+
+
+def _answer(plain: socket.socket, question: list[Any]) -> list[int]:
+    plain.send(marshal.dumps(question, wire.MARSHAL_VERSION))
+    return array("I", plain.recv(65_536)).tolist()
 
 
 @contextmanager

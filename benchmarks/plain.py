@@ -1,7 +1,8 @@
 """A plain Python process to measure against: `python plain.py DESCRIPTOR`. No locks, no rules, no views.
 
-Each message on the socket is marshal. A tuple is sent back as it is: the bare echo. Code, as bytes, is executed in a fork that
-exits at once, and whose CPU time is the answer: the bare cost of a fresh process. This one has loaded what the runner has.
+Each message on the socket is marshal. A tuple is sent back as it is: the bare echo. A list is answered with four
+ids, as by a policy. Code, as bytes, is executed in a fork that exits at once, and whose CPU time is the answer: the bare cost of a
+fresh process. This one has loaded what the runner has.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import marshal
 import os
 import socket
 import sys
+from array import array
 
 
 def main(descriptor: int) -> None:
@@ -25,6 +27,9 @@ def main(descriptor: int) -> None:
     gc.disable()
     while message := channel.recv(65_536):
         work = marshal.loads(message)  # noqa: S302 - written by the benchmark
+        if isinstance(work, list):
+            channel.send(array("I", (0, 1, 2, 3)).tobytes())
+            continue
         if isinstance(work, bytes):
             pid = os.fork()
             if pid == 0:
