@@ -1,8 +1,8 @@
 """A plain Python process to measure against: `python plain.py DESCRIPTOR`. No locks, no rules, no views.
 
 Each message on the socket is marshal. A tuple is sent back as it is: the bare echo. A list is answered with four
-ids, as by a policy. Code, as bytes, is executed in a fork that exits at once, and whose CPU time is the answer: the bare cost of a
-fresh process. This one has loaded what the runner has.
+ids, as by a policy. Code, as bytes, is executed in a fork that exits at once, and whose CPU time is the answer: the bare cost of
+a fresh process. This one has loaded what the runner has.
 """
 
 from __future__ import annotations
