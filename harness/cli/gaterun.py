@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import manifest, treefile, wiring
@@ -20,13 +21,13 @@ from harness.store.records import Question
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from harness.cli.gatesides import Sides
     from harness.cli.gatetrees import Given, HeldOut
     from harness.cli.policies import Named
     from harness.config import Settings
     from harness.gate.verdict import Verdict
+    from harness.manifest import Manifest
     from harness.policy import Version
     from harness.store import Store
     from sandbox.base import Sandbox
@@ -98,9 +99,10 @@ def _version(store: Store, named: Named) -> Version:
     return store.version_by_digest(named.candidate.digest) or store.propose(None, named.candidate, store.head())
 
 
-def _recorded(case: Case, store: Store, verdict: Verdict) -> Shown:
+def _recorded(case: Case, store: Store, verdict: Verdict, fixed_by: Manifest | None = None) -> Shown:
     candidate, incumbent = (_version(store, side) for side in (case.sides.candidate, case.sides.incumbent))
-    number = store.record_verdict(verdict, candidate, incumbent, by=case.by)
+    plain = None if fixed_by is None else manifest.plain(fixed_by)
+    number = store.record_verdict(verdict, candidate, incumbent, by=case.by, manifest=plain)
     ours, theirs = _label(case.sides.candidate, candidate), _label(case.sides.incumbent, incumbent)
     return Shown(verdict, ours, theirs, version=candidate.number, number=number, notes=case.sides.notes, names=case.given.names)
 
@@ -131,10 +133,10 @@ class _Stage:
             ours, theirs = self._evaluations(trees.trees)
             groups = groups_of(theirs.results, theirs.settings.group_by)
             verdict = judge(ours, theirs, groups, bounds, look, left_out=trees.left_out)
-            shown = _recorded(case, store, verdict)
+            shown = _recorded(case, store, verdict, self._manifest(ours, theirs, verdict, None))
             ended = True
             if case.manifest is not None:
-                self._write_manifest(case.manifest, ours, theirs, verdict)
+                manifest.write(self._manifest(ours, theirs, verdict, case.manifest), case.manifest)
         except KeyboardInterrupt:
             return None
         finally:
@@ -142,17 +144,18 @@ class _Stage:
                 note(f"stopped; look {look.number} is recorded and stands: the same command asks again, at no new level")
         return shown
 
-    def _write_manifest(self, file: Path, ours: Evaluation, theirs: Evaluation, verdict: Verdict) -> None:
+    def _manifest(self, ours: Evaluation, theirs: Evaluation, verdict: Verdict, file: Path | None) -> Manifest:
+        """Return what fixes the verdict; `file` is where it will stand, None for the store, which holds the trees itself."""
         settings, sides, given = self._case.settings, self._case.sides, self._case.given
         entries = [
             manifest.Entry(f"{role} {short_name(side)}", side.candidate, evaluation, side.candidate.params)
             for role, side, evaluation in (("candidate", sides.candidate, ours), ("incumbent", sides.incumbent, theirs))
         ]
         how = manifest.How(wiring.guest_limits(settings), settings.repeats, self._sandbox.describe())
-        named = zip(given.names, given.files, strict=True) if given.files else ()
-        files = {digest: treefile.path_of(file) for digest, file in named}
-        made = manifest.make(manifest.Kind.GATE, entries, how, files=files, beside=file.parent, verdict=verdict)
-        manifest.write(made, file)
+        named = zip(given.names, given.files, strict=True) if given.files and file is not None else ()
+        files = {digest: treefile.path_of(tree) for digest, tree in named}
+        beside = Path() if file is None else file.parent
+        return manifest.make(manifest.Kind.GATE, entries, how, files=files, beside=beside, verdict=verdict)
 
     def _look(self, trees: HeldOut) -> Look:
         case = self._case

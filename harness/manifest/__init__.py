@@ -9,7 +9,7 @@ with however many workers. Times and memory are measured and never stand in a ma
 """
 
 from harness.manifest.compare import Comparison, Difference, compare
-from harness.manifest.document import read, write
+from harness.manifest.document import plain, read, write
 from harness.manifest.make import Entry, How, make
 from harness.manifest.records import FORMAT, Environment, Judged, Kind, Manifest, Place, Policy, Replay
 
@@ -28,6 +28,7 @@ __all__ = [
     "Replay",
     "compare",
     "make",
+    "plain",
     "read",
     "write",
 ]

@@ -16,7 +16,7 @@ from harness.manifest.records import FORMAT, Manifest
 from harness.policy import digest_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from pydantic_core import ErrorDetails
@@ -26,8 +26,16 @@ if TYPE_CHECKING:
 _BYTES = 256 * 2**20
 """No more of a file is read."""
 _DIGEST_LENGTH = 64
+_EXPORTED = "exported-policy/1"
+"""What `harness export` writes beside a policy: its verdicts stand in it, each with its manifest."""
 _ONE_LINE = 4
 """Depth from which a value stands on one line: a replay is one, a manifest is read by people too."""
+
+
+def plain(manifest: Manifest) -> dict[str, Any]:
+    """Return a manifest as a value of JSON, as a file would hold it."""
+    said: dict[str, Any] = json.loads("".join(_lines(asdict(manifest))))
+    return said
 
 
 def write(manifest: Manifest, path: Path) -> None:
@@ -57,7 +65,7 @@ def _lines(value: Any, depth: int = 0) -> Iterator[str]:
 
 
 def read(path: Path) -> Manifest:
-    """Return the manifest of a file.
+    """Return the manifest of a file; of an exported policy that of its last verdict which has one.
 
     Raises:
         InputError: the file cannot be read, or is no manifest that this version knows.
@@ -70,6 +78,9 @@ def read(path: Path) -> Manifest:
     if len(raw) > _BYTES:
         raise InputError(f"{path}: has more than {_BYTES // 2**20} MiB; expected a manifest")
     said = _decoded(path, raw)
+    if isinstance(said, dict) and said.get("format") == _EXPORTED:
+        said = _of_export(path, said)
+        raw = json.dumps(said).encode()
     if not isinstance(said, dict) or said.get("format") != FORMAT:
         found = said.get("format") if isinstance(said, dict) else said
         raise InputError(f"{path}: format is {shown(found)}; expected {FORMAT!r}, a file that --manifest wrote")
@@ -80,6 +91,15 @@ def read(path: Path) -> Manifest:
         raise InputError(f"{path}: {_told(first)}") from None
     _refuse_incoherent(path, manifest)
     return manifest
+
+
+def _of_export(path: Path, said: Mapping[str, Any]) -> Any:
+    verdicts = said.get("verdicts")
+    rows = [row for row in verdicts if isinstance(row, dict)] if isinstance(verdicts, list) else []
+    last = next((row["manifest"] for row in reversed(rows) if row.get("manifest")), None)
+    if last is None:
+        raise InputError(f"{path}: is an exported policy without a verdict that could be made again; expected a manifest")
+    return last
 
 
 def _decoded(path: Path, raw: bytes) -> Any:

@@ -365,9 +365,7 @@ def test_a_gate_is_held_again_from_its_manifest_to_the_same_verdict(
     gate: Callable[..., Ended], command: Callable[..., Ended], folder: Path
 ) -> None:
     asked = gate("looks.py", "stops.py", "--manifest", "gate.json", "--weight", "group", "--json")
-    (folder / ".harness" / "harness.db").rename(folder / "away.db")
-
-    shown = command("verify", "gate.json", "--sandbox", "local")
+    shown = command("verify", "gate.json", "--sandbox", "local", "--store", "sqlite:///none.db")
 
     assert asked.code == 0
     assert shown.code == 0, shown.out
@@ -375,6 +373,10 @@ def test_a_gate_is_held_again_from_its_manifest_to_the_same_verdict(
     assert "and the verdict with every figure of its parts" in shown.out
     said = manifest.read(folder / "gate.json")
     assert said.verdict == asked.json["verdict"]
+    with closing(stored(folder)) as store:
+        recorded = store.verdict(1).manifest
+    assert [tree.pop("file") for tree in recorded["trees"]] == [None] * 10, "the store holds the trees itself"
+    assert recorded["judged"] == manifest.plain(said)["judged"]
     assert [policy.name for policy in said.policies] == ["candidate looks.py", "incumbent stops.py"]
 
 
@@ -390,3 +392,20 @@ def test_a_refusal_without_a_replay_has_no_manifest(gate: Callable[..., Ended], 
     assert ended.code == 1
     assert "gate.json: not written, since nothing was replayed" in ended.err
     assert not (folder / "gate.json").exists()
+
+
+def test_the_verdict_of_an_exported_policy_is_made_again(
+    gate: Callable[..., Ended], command: Callable[..., Ended], folder: Path, held_out: Path
+) -> None:
+    gate("looks.py", "stops.py")
+    exports = {version: command("export", version, version) for version in ("v1", "v2")}
+
+    nowhere = ("--sandbox", "local", "--store", "sqlite:///none.db")
+    shown = command("verify", folder / "v1" / "manifest.json", *nowhere, "--trees", held_out)
+    blank = command("verify", folder / "v2" / "manifest.json", *nowhere)
+
+    assert {end.code for end in exports.values()} == {0}
+    assert shown.code == 0, shown.err
+    assert "and the verdict with every figure of its parts" in shown.out
+    assert blank.code == 2
+    assert "is an exported policy without a verdict that could be made again" in blank.err
