@@ -135,9 +135,12 @@ class Process:
         deadline = _Deadline("sending the code", self._limits.load_cpu_s, self._cpu_s(), time.monotonic())
         code = b""
         while len(code) < size:
-            code += self._receive(deadline, self._channel.recv, wire.CHUNK_BYTES)
-        if len(code) != size:
-            self._break("sent more code than it announced")
+            # Whole chunks alone: crumbs that never make it wait would keep the host busy past any deadline.
+            expected = min(wire.CHUNK_BYTES, size - len(code))
+            chunk = self._receive(deadline, self._channel.recv, wire.CHUNK_BYTES)
+            if len(chunk) != expected:
+                self._break(f"sent {len(chunk)} bytes of code where {expected} were due")
+            code += chunk
         return code
 
     def load(self) -> None:

@@ -72,7 +72,9 @@ def settle() -> None:
     sys.__stdin__ = sys.__stdout__ = sys.__stderr__ = None  # type: ignore[misc]
     sys.path.clear()
     sys.path_importer_cache.clear()
-    sys.argv[:] = [_FILE]
+    sys.argv[:] = sys.orig_argv[:] = [_FILE]
+    # The same words in every sandbox and on every machine, where no path means anything any more.
+    sys.executable = sys.prefix = sys.base_prefix = sys.exec_prefix = sys.base_exec_prefix = ""
 
 
 def limit_for_good() -> None:

@@ -274,6 +274,18 @@ def test_hashes_repeat(sandbox: Sandbox) -> None:
     assert answers[0] == answers[1] == answers[2]
 
 
+def test_no_path_of_the_machine_tells_one_sandbox_from_another(sandbox: Sandbox) -> None:
+    """What the interpreter knows of where it lies and how it was started is the same in every sandbox."""
+    told = "sys.executable, sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, sys.argv, sys.orig_argv, sys.path"
+    source = f"import sys\nclass Policy:\n def __init__(self, context): print([{told}])\n def decide(self, view): return []\n"
+
+    with sandbox.open(source, QUICK) as session:
+        replay = session.start(context())
+        replay.finish()
+
+    assert replay.output == "['', '', '', '', '', ['policy.py'], ['policy.py'], []]\n"
+
+
 def test_backends_answer_alike(sandbox: Sandbox) -> None:
     """The seeded numbers and hashes of a policy do not depend on where it runs."""
     with sandbox.open(policy("return [random.getrandbits(30), hash('abc') % 2**31]", top="import random"), QUICK) as session:

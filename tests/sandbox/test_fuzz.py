@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from benchmarks.fuzz import mutated, rows, split
 from benchmarks.fuzztargets import TARGETS, Target
+from sandbox.guest import wire
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,6 +45,14 @@ def test_no_mutation_brings_a_decoder_down(target: Target) -> None:
     rng = random.Random(0)  # noqa: S311 - the same in each run
     for _ in range(500):
         target.take(mutated(rng, rng.choice(target.seeds)))
+
+
+def test_code_in_crumbs_is_refused_at_the_first() -> None:
+    """A compiler that was taken over never lets the host wait, and so never meets a deadline: whole chunks alone are taken."""
+    take = next(target.take for target in TARGETS if target.name == "compiled code")
+    announced = wire.CODE.pack(wire.CODE_MARK, wire.CODE_BYTES)
+
+    assert take([announced, *[b"x"] * 1000]) == 2
 
 
 @given(st.lists(st.binary(max_size=100)))
