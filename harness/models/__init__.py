@@ -1,0 +1,1 @@
+"""Language models behind one small interface. Nothing is asked, and no client loaded, before the first call."""
