@@ -63,7 +63,7 @@ def rows(gates: int = GATES) -> Iterator[Row]:
     yield Row("share of versions promoted by", "gate    mean  none w.")
     with ProcessPoolExecutor(PROCESSES) as pool:
         for world in worlds(VERSIONS):
-            for words, trial, count, kept in _trials(gates):
+            for words, trial, count, kept in _trials(gates, groups=int(world.groups.max()) + 1):
                 shares = [range(first, count, PROCESSES * 4) for first in range(PROCESSES * 4)]
                 done = [one for share in pool.map(partial(_tried, world, trial), shares) for one in share]
                 yield _row(f"{len(world.groups)} {world.name}: {words}", done, kept=kept)
@@ -71,13 +71,14 @@ def rows(gates: int = GATES) -> Iterator[Row]:
         yield Row("recorded searches", "not measured: not here")
 
 
-def _trials(gates: int) -> Iterator[tuple[str, Trial, int, bool]]:
-    """Yield what is tried, how often, and whether the gate has a bound to keep."""
+def _trials(gates: int, groups: int) -> Iterator[tuple[str, Trial, int, bool]]:
+    """Yield what is tried, how often, and whether the gate has a bound to keep: with few groups it can keep none for them."""
+    enough = 2.0**-groups <= FIRST_LOOK
     yield "no gain, labels swapped per tree", swapped, gates, True
     yield f"no gain, best of {VERSIONS} versions", best_of_many, gates, True
     yield f"no gain, one or more in {LOOKS} looks", many_looks, gates, True
-    yield "no gain, labels swapped per group", swapped_by_group, gates, False
-    yield "the same, groups weighed alike", partial(swapped_by_group, by_group=True), gates, False
+    yield "no gain, labels swapped per group", swapped_by_group, gates, enough
+    yield "the same, groups weighed alike", partial(swapped_by_group, by_group=True), gates, enough
     for gain in GAINS:
         yield f"gain {gain:g} sd on every tree", partial(gained, gain=gain, proportional=False), GAINED_GATES, False
     for gain in GAINS:

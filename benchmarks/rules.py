@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.gate.bootstrap import lower_bound
-from harness.gate.claims import contributions
+from harness.gate.claims import contributions, fewest_agree, group_contributions
 from harness.gate.draws import resamples_for
 from harness.gate.signflip import sign_flip
 from harness.gate.spending import level
@@ -33,6 +33,9 @@ def gate(differences: Numbers, groups: Places, at: float = FIRST_LOOK, *, by_gro
     if parts.sum() <= math.sqrt(np.square(parts).sum()):
         return False
     resamples = resamples_for(at, BOUNDS.resamples)
+    whole = sign_flip(group_contributions(grouped, by_group=by_group), resamples, BOUNDS.seed)
+    if whole.p > fewest_agree(whole, at):
+        return False
     for prefix in (*_PREFIXES, resamples):
         flips = sign_flip(parts.tolist(), min(prefix, resamples), BOUNDS.seed)
         if not flips.drawn:

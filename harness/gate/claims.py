@@ -18,6 +18,7 @@ from harness.gate.verdict import Outcome, Part, PartName
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from harness.gate.signflip import SignFlip
     from harness.gate.verdict import Bounds, Figure, Look
 
 _NO_TREE = "no held-out tree is left to ask"
@@ -33,12 +34,14 @@ def gain(values: Sequence[Sequence[float]], bounds: Bounds, look: Look, *, by_gr
     resamples = resamples_for(look.level, bounds.resamples)
     bound = lower_bound(above, look.level, resamples, bounds.seed, by_group=by_group)
     flips = sign_flip(contributions(above, by_group=by_group), resamples, bounds.seed)
+    whole = sign_flip(group_contributions(above, by_group=by_group), resamples, bounds.seed)
     figures: dict[str, Figure] = {
         "trees": count,
         "groups": len(values),
         "difference": mean,
         "bound": None if bound is None else bound + bounds.min_gain,
         "p": flips.p,
+        "p_groups": whole.p,
         "level": look.level,
         "look": look.number,
         "min_gain": bounds.min_gain,
@@ -57,8 +60,9 @@ def gain(values: Sequence[Sequence[float]], bounds: Bounds, look: Look, *, by_gr
         f"{over}, at least {bound + bounds.min_gain:+.4f} (asked: above {bounds.min_gain:g}), "
         f"sign-flip p = {flips.p:.2g} (asked: at most {look.level:.4g}, the level of look {look.number}{capped})"
     )
-    shown += _few_groups(len(values), look.level)
-    if bound > 0 and flips.p <= look.level:
+    agreed = fewest_agree(whole, look.level)
+    shown += _said_of_groups(len(values), whole, agreed, look.level)
+    if bound > 0 and flips.p <= look.level and whole.p <= agreed:
         return Part(PartName.GAIN, Outcome.PASS, shown, figures)
     needed = needed_trees(above, bound, look.level, bounds.power, by_group=by_group)
     words = shown + _too_few(needed, bounds.power)
@@ -108,13 +112,23 @@ def contributions(grouped: Sequence[Sequence[float]], *, by_group: bool) -> list
     return [value / len(group) if by_group else value for group in grouped for value in group]
 
 
-def _few_groups(groups: int, level: float) -> str:
-    """Return what so few groups leave open, nothing where their signs alone could reach the level."""
+def group_contributions(grouped: Sequence[Sequence[float]], *, by_group: bool) -> list[float]:
+    """Return what each group adds to the mean, up to a factor common to all."""
+    count = sum(map(len, grouped))
+    return [math.fsum(part / count for part in contributions([group], by_group=by_group)) for group in grouped]
+
+
+def fewest_agree(whole: SignFlip, level: float) -> float:
+    """Return the p-value asked of flips of whole groups: the level, or what groups too few to reach it show when all agree."""
+    return max(level, 1 / whole.ways)
+
+
+def _said_of_groups(groups: int, whole: SignFlip, agreed: float, level: float) -> str:
+    """Return what the groups say as wholes, and what so few of them leave open."""
     if groups == 1:
         return "; a single group: trees alone were resampled, which says nothing of other groups"
-    if 2.0**-groups > level:
-        return f"; were trees within a group all alike, {groups} groups would agree by chance once in {2**groups}"
-    return ""
+    said = f"; flipping whole groups p = {whole.p:.2g} (asked: at most {agreed:.4g}"
+    return f"{said}: so few groups have to agree, and do by chance once in {whole.ways})" if agreed > level else f"{said})"
 
 
 def _too_few(needed: int | None, power: float) -> str:

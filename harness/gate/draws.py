@@ -41,10 +41,10 @@ class OnGrid:
 
 
 def on_grid(values: Sequence[float]) -> OnGrid:
-    """Put finite values on a grid whose step is 2^-40 of the power of two above the largest."""
+    """Put finite values on a grid whose step is 2^-40 of the power of two above the largest, each at the step nearer to zero."""
     largest = max((abs(value) for value in values), default=0.0)
     shift = GRID_BITS - math.frexp(largest)[1] if largest else 0
-    return OnGrid(np.array([round(math.ldexp(value, shift)) for value in values], dtype=np.int64), shift)
+    return OnGrid(np.array([int(math.ldexp(value, shift)) for value in values], dtype=np.int64), shift)
 
 
 def resamples_for(level: float, least: int) -> int:

@@ -55,7 +55,9 @@ def needed_trees(
     parts = [weight * value for group, weight in zip(grouped, weights, strict=True) for value in group]
     mean = math.fsum(parts)
     normal = NormalDist()
-    flips = -normal.inv_cdf(level) * math.sqrt(math.fsum(part * part for part in parts))
+    whole = [math.fsum(weight * value for value in group) for group, weight in zip(grouped, weights, strict=True)]
+    squares = (math.fsum(part * part for part in some) for some in (parts, whole if len(whole) > 1 else ()))
+    flips = -normal.inv_cdf(level) * math.sqrt(max(squares))
     units = len(grouped) if len(grouped) > 1 else count
     drop = (mean - bound) * math.sqrt(units / (units - 1))  # a bootstrap of few units understates their spread by this much
     distance = max(drop, flips) + normal.inv_cdf(power) * spread(grouped, by_group=by_group).error

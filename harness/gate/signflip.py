@@ -7,6 +7,8 @@ ones, since the observed way is counted among them.
 
 A flipped sum reaches the observed one where the flipped differences alone sum to zero or less; that is what is counted.
 
+Flipping whole groups in place of trees asks the same where trees of a group go one way together.
+
 Source: Fisher 1935; Phipson & Smyth 2010 for (b + 1) / (m + 1). scipy's `permutation_test` is what the tests hold it against.
 """
 
@@ -65,8 +67,8 @@ def _subset_sums(values: Whole) -> Whole:
 
 
 def _slack(values: Whole) -> int:
-    """Return how far a sum can be off for rounding to the grid: half a step for each value."""
-    return len(values) // 2
+    """Return how far a sum can be off for the grid: a step for each value."""
+    return len(values)
 
 
 def _drawn(values: Whole, resamples: int, words: np.random.PCG64, block: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 
@@ -104,15 +105,44 @@ def test_a_gain_within_one_group_alone_cannot_be_told() -> None:
 
 
 def test_what_few_groups_leave_open_is_said() -> None:
-    """With one group no other was heard; two or three agree by chance; six say enough for the level of a first look."""
+    """With one group no other was heard; three agree by chance; six say enough for the level of a first look."""
     words = {
         count: judged([*BETTER, *BETTER], groups=[str(place % count) for place in range(16)]).part(PartName.GAIN).words  # type: ignore[union-attr]
         for count in (1, 3, 6)
     }
 
     assert words[1].endswith("a single group: trees alone were resampled, which says nothing of other groups")
-    assert words[3].endswith("were trees within a group all alike, 3 groups would agree by chance once in 8")
-    assert words[6].endswith("the level of look 1)")
+    assert words[3].endswith(
+        "flipping whole groups p = 0.12 (asked: at most 0.125: so few groups have to agree, and do by chance once in 8)"
+    )
+    assert words[6].endswith("flipping whole groups p = 0.016 (asked: at most 0.0304)")
+
+
+def test_groups_that_are_few_have_to_agree() -> None:
+    """Two groups gain clearly and the third loses a little: the trees alone would show the gain, and the groups do not."""
+    gain = judged([*[0.3] * 8, *[0.25] * 8, *[-0.001] * 2], groups=["a"] * 8 + ["b"] * 8 + ["c"] * 2).part(PartName.GAIN)
+
+    assert gain is not None
+    assert gain.figures["p"] < FIRST.level
+    assert (gain.figures["p_groups"], gain.outcome) == (0.25, Outcome.CANNOT_TELL)
+
+
+def test_whole_groups_swapped_at_random_pass_no_more_often_than_the_level() -> None:
+    """Of all 64 ways of labelling six groups, each of trees that are alike, at the most one in thirty-three passes."""
+    sizes = [0.5, 0.4, 0.3, 0.6, 0.2, 0.45]
+    passed = [
+        answer(
+            judged(
+                [sign * size for sign, size in zip(signs, sizes, strict=True) for _ in range(4)],
+                groups=list("aaaabbbbccccddddeeeeffff"),
+            ),
+            PartName.GAIN,
+        )
+        == "pass"
+        for signs in itertools.product((1, -1), repeat=6)
+    ]
+
+    assert 0 < sum(passed) / len(passed) <= FIRST.level
 
 
 def test_four_trees_cannot_tell_whatever_they_say() -> None:
