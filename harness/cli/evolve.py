@@ -77,7 +77,7 @@ def _begin(request: Request, loaded: Loaded) -> int:
     # The store comes last: a command that cannot begin makes none.
     with wiring.sandbox(settings, start.incumbent.origin, note) as sandbox, wiring.open_store(settings, create=True) as store:
         store.add_trees(treefile.read(file) for file in files)
-        version = store.version_by_digest(start.incumbent.digest) or store.propose(None, start.incumbent, store.head())
+        version = store.record(start.incumbent)
         plan = RunPlan(
             settings.seed,
             settings.versions,

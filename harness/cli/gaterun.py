@@ -96,7 +96,7 @@ def _is_new(settings: Settings) -> bool:
 
 def _version(store: Store, named: Named) -> Version:
     """Return the version of a policy, recorded now where it was not before."""
-    return store.version_by_digest(named.candidate.digest) or store.propose(None, named.candidate, store.head())
+    return store.record(named.candidate)
 
 
 def _recorded(case: Case, store: Store, verdict: Verdict, fixed_by: Manifest | None = None) -> Shown:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from harness import wiring
-from harness.cli.output import say, say_json, table
+from harness.cli.output import one_line, say, say_json, short, table
 from harness.cli.policies import required_version
 from harness.errors import InputError
 from harness.policy import EventKind
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     from harness.config import Settings
     from harness.policy import Event
+
+
+_WIDE = 100
+"""So much of a reason stands in a list of promotions; the verdict and the JSON document have all of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,17 @@ def _turn_row(turn: Event) -> list[str]:
     manifest = str(facts.get("manifest") or "-")[:12]
     before = "-" if over is None else f"v{over}"
     who = str(facts.get("by", "-"))
-    return [str(turn.number), (turn.at or "")[:19], turn.kind, before, f"v{turn.to}", rests_on, manifest, who, turn.reason]
+    return [
+        str(turn.number),
+        (turn.at or "")[:19],
+        turn.kind,
+        before,
+        f"v{turn.to}",
+        rests_on,
+        manifest,
+        who,
+        short(one_line(turn.reason), _WIDE),
+    ]
 
 
 def _kind(name: str) -> EventKind:

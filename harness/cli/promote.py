@@ -51,7 +51,7 @@ def promote(request: Request, decision: Decision, settings: Settings, as_json: b
         view = _view(store, decision.if_incumbent)
         known = store.version_by_digest(named.candidate.digest)
         if request.force:
-            version = known or store.propose(None, named.candidate, store.head())
+            version = store.record(named.candidate)
             event = promotion.force(store, view, version, by=actor(decision.by), reason=decision.reason or "")
         elif known is None:
             raise RefusedError(f"{named.label}: has no verdict; `harness gate {named.label}` asks for one, --force goes without")

@@ -149,6 +149,7 @@ def _print(report: Report, pairs: Sequence[_Pair], verbose: bool) -> None:
         return
     say(f"\nthe best is v{best.number}: {one_line(best.candidate.rationale)}")
     say(f"`harness show v{best.number}` shows it, `harness diff v{incumbent.number} v{best.number}` what it changed")
+    say(f"`harness gate v{best.number} --against v{incumbent.number}` asks whether it may take the incumbent's place")
     say(f"to go on from it: {_going_on(report)}")
 
 

@@ -177,24 +177,13 @@ class Store:
             InputError: the run has finished.
         """
         with self._write(expected_head, run) as connection:
-            query = select(tables.versions.c.number, tables.versions.c.created_at).where(
-                tables.versions.c.digest == candidate.digest
-            )
-            known = connection.execute(query).first()
-            number, created_at = known or (_last(connection, tables.versions.c.number) + 1, _now())
-            came_from = rows.provenance_row(candidate)
-            if known is None:
-                new = {"number": number, "digest": candidate.digest, "source": candidate.source, "created_at": created_at}
-                connection.execute(insert(tables.versions).values(**new, **came_from))
-            facts: dict[str, Any] = {"digest": candidate.digest, "known": known is not None}
-            if run is not None:
-                _refuse_finished(connection, run)
-                position = facts["position"] = _last(connection, tables.proposals.c.position, run=run.number) + 1
-                proposal = {"run": run.number, "position": position, "version": number}
-                connection.execute(insert(tables.proposals).values(**proposal, **came_from))
-            event = Event(EventKind.PROPOSED, number, run.number if run else None, candidate.rationale, facts=facts)
-            _append(connection, [event])
-        return Version(number, candidate, created_at)
+            return _propose(connection, run, candidate)
+
+    def record(self, candidate: Candidate) -> Version:
+        """Return the version with this source as it was proposed first; where it is new, record it as one of no run."""
+        with self._database.write() as connection:
+            row = connection.execute(select(tables.versions).where(tables.versions.c.digest == candidate.digest)).first()
+            return _propose(connection, None, candidate) if row is None else rows.version_from(row)
 
     def version(self, number: int) -> Version:
         """Return a version as it was proposed first."""
@@ -453,6 +442,25 @@ def _one(connection: Connection, query: Select[Any], missing: str) -> Row[*tuple
     if row is None:
         raise InputError(f"{missing} in the store")
     return row
+
+
+def _propose(connection: Connection, run: Run | None, candidate: Candidate) -> Version:
+    query = select(tables.versions.c.number, tables.versions.c.created_at).where(tables.versions.c.digest == candidate.digest)
+    known = connection.execute(query).first()
+    number, created_at = known or (_last(connection, tables.versions.c.number) + 1, _now())
+    came_from = rows.provenance_row(candidate)
+    if known is None:
+        new = {"number": number, "digest": candidate.digest, "source": candidate.source, "created_at": created_at}
+        connection.execute(insert(tables.versions).values(**new, **came_from))
+    facts: dict[str, Any] = {"digest": candidate.digest, "known": known is not None}
+    if run is not None:
+        _refuse_finished(connection, run)
+        position = facts["position"] = _last(connection, tables.proposals.c.position, run=run.number) + 1
+        proposal = {"run": run.number, "position": position, "version": number}
+        connection.execute(insert(tables.proposals).values(**proposal, **came_from))
+    event = Event(EventKind.PROPOSED, number, run.number if run else None, candidate.rationale, facts=facts)
+    _append(connection, [event])
+    return Version(number, candidate, created_at)
 
 
 def _looked(candidate: int, entry: LedgerEntry) -> Event:

@@ -202,6 +202,16 @@ def test_source_that_is_known_keeps_its_number_and_takes_the_runs_next_position(
     assert store.events()[-1].facts["position"] == 2
 
 
+def test_a_candidate_is_recorded_once_whatever_others_write_meanwhile(store: Store) -> None:
+    """It needs no view of the history: the same source is the same version."""
+    first = store.record(Candidate("x", Origin.FILE, "from x.py"))
+    store.propose(None, candidate("y"), store.head())
+
+    assert store.record(Candidate("x", Origin.MODEL, "again")) == first
+    assert [event.kind for event in store.events()] == [EventKind.PROPOSED] * 2
+    assert store.check() == []
+
+
 def test_asking_for_what_is_not_there_is_the_operators_mistake(store: Store) -> None:
     for ask in (lambda: store.version(9), lambda: store.run(9), lambda: store.tree("9")):
         with pytest.raises(InputError, match="9"):
