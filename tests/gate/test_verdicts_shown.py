@@ -64,7 +64,7 @@ def test_the_answer_stands_first_then_every_part_group_and_what_is_left(capsys: 
     assert re.search(r"^gain +pass +mean \+0.0138, lower bound \+0.0010$", out, re.MULTILINE)
     assert re.search(r"^second +2 +\+0.0125 +\+0.0000  ▄█$", out, re.MULTILINE)
     assert "look 2 at these trees, judged at level 0.007600. Of alpha 0.05, 0.012000 is left" in out
-    assert f"Head of the ledger: {LEDGER}" in out
+    assert f"Its entry in the ledger: {LEDGER}" in out
     assert "`harness promote v2 --verdict 3` makes it the incumbent" in out
 
 

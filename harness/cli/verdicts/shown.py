@@ -72,7 +72,7 @@ def look_words(look: Look | None, bounds: Bounds) -> list[str]:
     if look is None:
         return ["Nothing was replayed: no look at the trees was spent."]
     left = f"Of alpha {bounds.alpha:g}, {look.left:.6f} is left on the most looked-at of these trees."
-    ledger = [f"Head of the ledger: {look.ledger}"] if look.ledger else []
+    ledger = [f"Its entry in the ledger: {look.ledger}"] if look.ledger else []
     if look.again:
         return [f"This question was asked before: it is look {look.number} again, and no level is spent. {left}", *ledger]
     return [f"This is look {look.number} at these trees, judged at level {look.level:.6f}. {left}", *ledger]
