@@ -152,7 +152,9 @@ def _events(run: Run, judged: Judged, outcome: EventKind, best: Judged | None) -
     if fault is not None:
         return [_faulted(run, number, fault)]
     facts = {"value": judged.value, "quality": evaluation.quality, "trees": len(evaluation.results)}
-    events = [Event(EventKind.EVALUATED, number, run.number, f"mean value {judged.value:.4f}", facts=facts)]
+    events = [
+        Event(EventKind.EVALUATED, number, run.number, f"mean {run.plan.settings.objective} {judged.value:.4f}", facts=facts)
+    ]
     if outcome is EventKind.SELECTED:
         reason = (
             "the first version with a value" if best is None or best.value is None else f"above version {best.version.number}"

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.errors import InputError
-from harness.objective import OBJECTIVES, Course, Normalize, Objective, Weights
+from harness.objective import OBJECTIVES, Course, Normalize, Objective, Step, Weights, share_of_span
 from harness.replay import Stop
 from sandbox.api import Frontier, Limits
 from sandbox.base import GuestLimits
@@ -256,48 +256,35 @@ def figures(trajectory: Trajectory, tree: Tree, settings: Settings) -> Figures:
     quality = _quality(last.best, floor, top, normalize)
     most = settings.limits.max_attempts
     budget = len(tree.attempts) if most is None else min(most, len(tree.attempts))
-    shares = tuple((step.attempts, _quality(step.best, floor, top, Normalize.TREE)) for step in climb.steps)
-    value = OBJECTIVES[settings.objective](Course(quality, n, k, budget, shares), settings.weights)
+    course = Course(quality, n, k, budget, climb.steps, floor, top)
+    value = OBJECTIVES[settings.objective](course, settings.weights)
     area = _quality(climb.mean_best, floor, top, normalize) if n else quality
     return Figures(value, quality, last.best, n, k, wasted, last.attempts, last.rounds, area, off_support)
-
-
-class _Step(NamedTuple):
-    """A new best score, after how many attempts and in which round it was met; 0 of both is the start."""
-
-    attempts: int
-    rounds: int
-    best: float
 
 
 class _Climb(NamedTuple):
     """How the best score grew: its steps from the start on, and its mean over the attempts."""
 
-    steps: list[_Step]
+    steps: list[Step]
     mean_best: float
 
 
 def _climb(trajectory: Trajectory, tree: Tree, floor: float) -> _Climb:
     scores = tree.scores
     best = scores[0]
-    steps = [_Step(0, 0, floor if best is None else best)]
+    so_far = floor if best is None else best
+    steps = [Step(0, 0, so_far)]
     course: list[float] = []
     for turn, taken in enumerate(trajectory.rounds, start=1):
         for place in taken.revealed:
             score = scores[place]
             if score is not None and (best is None or score > best):
-                best = score
-                steps.append(_Step(len(course) + 1, turn, score))
-            course.append(steps[-1].best)
+                best = so_far = score
+                steps.append(Step(len(course) + 1, turn, score))
+            course.append(so_far)
     mean_best = mean(course)
-    return _Climb(steps, steps[-1].best if mean_best is None else mean_best)
+    return _Climb(steps, so_far if mean_best is None else mean_best)
 
 
 def _quality(best: float, floor: float, top: float, normalize: Normalize) -> float:
-    if normalize is Normalize.NONE:
-        return best
-    if top == floor:
-        return 1.0
-    if math.isinf(top - floor):  # scores at both ends of the range: halved, their span is a float
-        best, floor, top = best / 2, floor / 2, top / 2
-    return (best - floor) / (top - floor)
+    return best if normalize is Normalize.NONE else share_of_span(best, floor, top)

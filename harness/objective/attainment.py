@@ -6,6 +6,8 @@ import math
 from itertools import chain, pairwise, repeat
 from typing import TYPE_CHECKING
 
+from harness.objective.base import share_of_span
+
 if TYPE_CHECKING:
     from harness.objective.base import Course, Weights
 
@@ -17,11 +19,11 @@ def judge(course: Course, weights: Weights) -> float:  # noqa: ARG001 - every ob
     all policies are so judged over the same attempts, and one that stops after a good start is not taken for one that got on.
     1.0 is the tree's best at the first attempt, 0.0 the floor to the end. A tree without attempts is worth its start.
     """
+    shares = [share_of_span(step.best, course.floor, course.top) for step in course.climb]
     if course.budget == 0:
-        return course.climb[-1][1]
+        return shares[-1]
     # An attempt that meets a new best has it already: the step begins one attempt earlier.
-    begins = [*(max(0, met - 1) for met, _ in course.climb), course.budget]
+    begins = [*(max(0, step.attempts - 1) for step in course.climb), course.budget]
     counts = [end - begin for begin, end in pairwise(begins)]
-    shares = (share for _, share in course.climb)
     # Each attempt is added by itself: products would be rounded, and a longer climb could come out below a shorter one.
     return math.fsum(chain.from_iterable(map(repeat, shares, counts))) / course.budget

@@ -6,9 +6,13 @@ another replay, so that a tree's figure does not depend on which other trees or 
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class Objective(StrEnum):
@@ -34,19 +38,37 @@ class Weights:
     normalize: Normalize = Normalize.TREE
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
+class Step(NamedTuple):
+    """A new best score, after how many attempts and in which round it was met; 0 of both is the start."""
+
+    attempts: int
+    rounds: int
+    best: float
+
+
+class Course(NamedTuple):
     """How one replay went, as far as objectives ask. `n` and `k` are attempts and rounds, `quality` is the final one.
 
-    `budget` is how many attempts could have been revealed: those of the tree, or fewer where a limit says so. `climb` holds,
-    from the start on, after how many attempts a new best was met and which share of the tree's span, in [0, 1], it reached.
+    `budget` is how many attempts could have been revealed: those of the tree, or fewer where a limit says so. `climb` holds every
+    new best from the start on; `floor` and `top` are the ends of the tree's span.
     """
 
     quality: float
     n: int
     k: int
     budget: int
-    climb: tuple[tuple[int, float], ...]
+    climb: Sequence[Step]
+    floor: float
+    top: float
+
+
+def share_of_span(best: float, floor: float, top: float) -> float:
+    """Return how far from the floor to the top a score lies, in [0, 1]; 1 where the tree has no span."""
+    if top == floor:
+        return 1.0
+    if math.isinf(top - floor):  # scores at both ends of the range: halved, their span is a float
+        best, floor, top = best / 2, floor / 2, top / 2
+    return (best - floor) / (top - floor)
 
 
 class Judge(Protocol):

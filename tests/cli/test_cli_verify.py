@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from builders import broom
-from commands import named
+from commands import PICKS_ALL, named, process
 
 from harness import manifest, treefile
+from harness.policy import digest_of
 from harness.store import Store
 
 if TYPE_CHECKING:
@@ -252,3 +253,20 @@ def test_a_manifest_that_is_missing_or_cannot_be_written_is_bad_input(
         ended = command(*args)
         assert (ended.code, ended.out) == (2, "")
         assert words in ended.err
+
+
+def test_what_a_manifest_says_of_a_policys_origin_is_not_believed(recorded: Path, folder: Path) -> None:
+    """Without an engine, code of our own templates runs locally; that it is such code, only rendering the template shows."""
+    gone = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
+    genuine = process("verify", "m.json", cwd=folder, variables=gone)
+    said = manifest.read(recorded)
+    (policy,) = said.policies
+    forged = replace(policy, source=PICKS_ALL, digest=digest_of(PICKS_ALL))
+    manifest.write(replace(said, policies=(forged,)), recorded)
+
+    refused = process("verify", "m.json", cwd=folder, variables=gone)
+    asked = process("verify", "m.json", *LOCAL, cwd=folder, variables=gone)
+
+    assert (forged.origin, forged.template) == ("template", "greedy")
+    assert (genuine.code, refused.code, asked.code) == (0, 3, 1)
+    assert "--sandbox local" in refused.err
