@@ -7,6 +7,7 @@ guards against harm and uses alpha as it is: a guard that is asked again and aga
 from __future__ import annotations
 
 import math
+import sys
 from typing import TYPE_CHECKING
 
 from harness.gate.bootstrap import lower_bound
@@ -104,7 +105,7 @@ def quality(values: Sequence[Sequence[float]], bounds: Bounds, *, by_group: bool
 def weighted_mean(grouped: Sequence[Sequence[float]], *, by_group: bool) -> float:
     """Return the mean over trees, or that of the groups' means."""
     count = len(grouped) if by_group else sum(map(len, grouped))
-    return math.fsum(part / count for part in contributions(grouped, by_group=by_group))
+    return _sum([part / count for part in contributions(grouped, by_group=by_group)])
 
 
 def contributions(grouped: Sequence[Sequence[float]], *, by_group: bool) -> list[float]:
@@ -115,7 +116,16 @@ def contributions(grouped: Sequence[Sequence[float]], *, by_group: bool) -> list
 def group_contributions(grouped: Sequence[Sequence[float]], *, by_group: bool) -> list[float]:
     """Return what each group adds to the mean, up to a factor common to all."""
     count = sum(map(len, grouped))
-    return [math.fsum(part / count for part in contributions([group], by_group=by_group)) for group in grouped]
+    return [_sum([part / count for part in contributions([group], by_group=by_group)]) for group in grouped]
+
+
+def _sum(parts: Sequence[float]) -> float:
+    """Return the sum of shares of a mean: it is within the range of a float, though rounding may carry it past the end."""
+    try:
+        return math.fsum(parts)
+    except OverflowError:
+        most = sys.float_info.max
+        return max(-most, min(2 * math.fsum(part / 2 for part in parts), most))
 
 
 def fewest_agree(whole: SignFlip, level: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import sys
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import InputError
+from harness.gate.claims import weighted_mean
 from harness.gate.document import document, verdict_from
 from harness.gate.judge import refuse_same
 from harness.gate.spending import level
@@ -275,6 +277,13 @@ def test_nothing_that_gains_nowhere_passes(values: list[float], data: st.DataObj
     groups = data.draw(st.lists(st.sampled_from("abc"), min_size=len(values), max_size=len(values)))
 
     assert judged(values, groups=groups, resamples=100, alpha=0.5).outcome is Outcome.REFUSE
+
+
+def test_the_mean_of_three_values_at_the_end_of_the_range_is_within_it() -> None:
+    """A third of the largest float, rounded up, three times is beyond it."""
+    for most in (sys.float_info.max, -sys.float_info.max):
+        assert weighted_mean([[most] * 3], by_group=False) == most
+        assert weighted_mean([[most], [most] * 2, [most]], by_group=True) == most
 
 
 @ORDINARY
