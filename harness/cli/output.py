@@ -77,7 +77,7 @@ def number(value: float | None, signed: bool = False) -> str:
     """Return a figure as people read it; a dash where there is none."""
     if value is None:
         return "-"
-    form = ".4f" if abs(value) < _WIDE else ".4e"
+    form = "z.4f" if abs(value) < _WIDE else ".4e"
     return format(value, f"+{form}" if signed else form)
 
 

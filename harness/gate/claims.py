@@ -50,7 +50,7 @@ def gain(values: Sequence[Sequence[float]], bounds: Bounds, look: Look, *, by_gr
         "design_effect": spread(above, by_group=by_group).design_effect if count > 1 else None,
         "needed_trees": None,
     }
-    over = f"mean difference {mean:+.4f} over {count} trees, groups: {len(values)}"
+    over = f"mean difference {mean:+z.4f} over {count} trees, groups: {len(values)}"
     if weighted_mean(above, by_group=by_group) <= 0:
         return Part(PartName.GAIN, Outcome.REFUSE, f"{over}, not above {bounds.min_gain:g}", figures)
     if bound is None:
@@ -58,7 +58,7 @@ def gain(values: Sequence[Sequence[float]], bounds: Bounds, look: Look, *, by_gr
         return Part(PartName.GAIN, Outcome.CANNOT_TELL, f"{words}: only fresh trees help", figures)
     capped = f"; {MOST_RESAMPLES:,} resamples are the most" if resamples == MOST_RESAMPLES else ""
     shown = (
-        f"{over}, at least {bound + bounds.min_gain:+.4f} (asked: above {bounds.min_gain:g}), "
+        f"{over}, at least {bound + bounds.min_gain:+z.4f} (asked: above {bounds.min_gain:g}), "
         f"sign-flip p = {flips.p:.2g} (asked: at most {look.level:.4g}, the level of look {look.number}{capped})"
     )
     agreed = fewest_agree(whole, look.level)
@@ -88,13 +88,13 @@ def quality(values: Sequence[Sequence[float]], bounds: Bounds, *, by_group: bool
         "level": bounds.alpha,
         "needed_trees": None,
     }
-    over = f"mean difference in quality {mean:+.4f}"
+    over = f"mean difference in quality {mean:+z.4f}"
     if weighted_mean(above, by_group=by_group) <= 0:
         return Part(PartName.QUALITY, Outcome.REFUSE, f"{over}, a loss of {margin:g} or more", figures)
     if bound is None:
         words = f"{over}; a level of {bounds.alpha:.1e} is too small for {MOST_RESAMPLES:,} resamples"
         return Part(PartName.QUALITY, Outcome.CANNOT_TELL, words, figures)
-    words = f"{over}, at least {bound - margin:+.4f} (asked: above {-margin:g})"
+    words = f"{over}, at least {bound - margin:+z.4f} (asked: above {-margin:g})"
     if bound > 0:
         return Part(PartName.QUALITY, Outcome.PASS, words, figures)
     needed = needed_trees(above, bound, bounds.alpha, bounds.power, by_group=by_group)

@@ -68,7 +68,7 @@ def groups(differences: Sequence[GroupDifference], bounds: Bounds) -> Part:
         "margin": bounds.group_margin,
     }
     words = (
-        f"the worst of {len(differences)} is {worst.group} with {worst.difference:+.4f} "
+        f"the worst of {len(differences)} is {worst.group} with {worst.difference:+z.4f} "
         f"over {worst.trees} of its trees (asked: at least {-bounds.group_margin:g})"
     )
     return Part(PartName.GROUPS, _answer(worst.difference >= -bounds.group_margin), words, figures)
