@@ -1,0 +1,19 @@
+"""Edits: what a model's answer makes of a policy, or why it makes nothing of it. No model is called, nothing is executed."""
+
+from harness.propose.edits.applying import apply
+from harness.propose.edits.base import Edited, EditKind, FaultReason, ProposalFault
+from harness.propose.edits.parameters import allowed_values
+from harness.propose.edits.repair import repair_request, repairable
+from harness.propose.edits.samecode import same_code
+
+__all__ = [
+    "EditKind",
+    "Edited",
+    "FaultReason",
+    "ProposalFault",
+    "allowed_values",
+    "apply",
+    "repair_request",
+    "repairable",
+    "same_code",
+]
