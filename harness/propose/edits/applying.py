@@ -96,9 +96,24 @@ def _code(answer: Answer, parents: Sequence[Candidate], templates: Sequence[Temp
         told = f"the answer was cut off after {blocks[-1].name}, so more may be missing; send fewer or shorter blocks"
         raise ProposalFault(FaultReason.TRUNCATED, told)
     source = plain_ends(parents[0].source)
-    _refuse_elided(source, blocks)
-    applied = apply_blocks(source, blocks)
+    try:
+        _refuse_elided(source, blocks)
+        applied = apply_blocks(source, blocks)
+    except ProposalFault:
+        file = _file_beside(answer, parents)
+        if file is None:
+            raise
+        return Edited(file, kind=EditKind.WHOLE)
     return Edited(applied.source, fuzzy=applied.fuzzy, kind=EditKind.BLOCKS)
+
+
+def _file_beside(answer: Answer, parents: Sequence[Candidate]) -> str | None:
+    """Return the whole file that a model sent as well, where its blocks fit nowhere."""
+    try:
+        file = whole(answer.lines, [plain_ends(parent.source) for parent in parents], cut=answer.cut)
+    except ProposalFault:
+        return None
+    return file if parsed(file) is not None else None
 
 
 def _cross(answer: Answer, parents: Sequence[Candidate], templates: Sequence[Template]) -> Edited:
