@@ -19,6 +19,7 @@ from harness.cli.verdicts.shown import Shown
 from harness.cli.verdicts.spark import sparkline
 from harness.cli.verdicts.text import print_verdict
 from harness.gate.verdict import Outcome
+from harness.score import Objective, Settings, Weight
 
 SCHEMA = Path(__file__).with_name("junit.xsd")
 HOSTILE = "a|b\n# c [x](http://evil) ![](y) <img src=x onerror=1> `z` @everyone \x1b[2J \u202e www.evil.com _*~"
@@ -208,3 +209,15 @@ def test_a_group_that_falls_below_the_margin_is_a_failure() -> None:
 
 def test_the_same_verdict_gives_the_same_bytes() -> None:
     assert junit(shown()) == junit(shown())
+
+
+def test_what_was_compared_is_said_where_it_is_not_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = Settings(objective=Objective.ATTAINMENT, weight=Weight.GROUP)
+    other = shown(settings=asked)
+    words = "objective attainment, groups weighted alike (auto)"
+
+    print_verdict(other)
+    assert capsys.readouterr().out.splitlines()[0] == f"pass: new.py against v1, {words}"
+    assert words in markdown(other).splitlines()[0]
+    assert words in suites(junit(other))["gate"].name
+    assert "objective" not in markdown(shown()).splitlines()[0]

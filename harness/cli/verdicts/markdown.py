@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from harness.cli import rules
 from harness.cli.output import one_line, short
 from harness.cli.verdicts.shown import DIGEST_SHOWN, figures, group_cells, left_out_words, look_words, next_words, sparklines
 from harness.gate.verdict import Outcome
@@ -32,7 +33,8 @@ _GROUPS = 50
 def markdown(shown: Shown) -> str:
     """Return the summary."""
     verdict = shown.verdict
-    lines = [f"## {_MARKS[verdict.outcome]} {verdict.outcome}: {code(shown.candidate)} against {code(shown.incumbent)}", ""]
+    title = f"{code(shown.candidate)} against {code(shown.incumbent)}{rules.words(verdict.settings)}"
+    lines = [f"## {_MARKS[verdict.outcome]} {verdict.outcome}: {title}", ""]
     lines += [escaped(verdict.reason), ""]
     for note in shown.notes:
         lines += [f"> ⚠️ {escaped(note)}", ""]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from harness.cli import rules
 from harness.cli.output import counted, number
 from harness.cli.verdicts.spark import sparkline
 from harness.gate.document import document
@@ -36,8 +37,8 @@ class Shown:
 
     @property
     def title(self) -> str:
-        """Return who is compared with whom."""
-        return f"{self.candidate} against {self.incumbent}"
+        """Return who is compared with whom, and by what where that is not the default."""
+        return f"{self.candidate} against {self.incumbent}{rules.words(self.verdict.settings)}"
 
 
 def figures(of: Mapping[str, Figure]) -> str:
