@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 __all__ = [
+    "BestSoFar",
     "Effort",
     "Evaluation",
     "Figures",
@@ -33,6 +34,7 @@ __all__ = [
     "Settings",
     "Weight",
     "Weights",
+    "best_so_far",
     "difference",
     "figures",
     "groups_of",
@@ -260,6 +262,32 @@ def figures(trajectory: Trajectory, tree: Tree, settings: Settings) -> Figures:
     value = OBJECTIVES[settings.objective](course, settings.weights)
     area = _quality(climb.mean_best, floor, top, normalize) if n else quality
     return Figures(value, quality, last.best, n, k, wasted, last.attempts, last.rounds, area, off_support)
+
+
+@dataclass(frozen=True, slots=True)
+class BestSoFar:
+    """How a replay climbed: after how many attempts each new best was met, and which share of the tree's span it reached.
+
+    `steps` begins with the start (0 attempts); it is empty after a fault and for a tree without a single score. `attempts` is
+    how many there were.
+    """
+
+    attempts: int
+    steps: tuple[tuple[int, float], ...]
+
+    def share(self, attempts: int) -> float | None:
+        """Return the share that was reached after so many attempts; past the last attempt that is where it ended."""
+        return next((share for met, share in reversed(self.steps) if met <= attempts), None)
+
+
+def best_so_far(trajectory: Trajectory, tree: Tree) -> BestSoFar:
+    """Return how a trajectory climbed on its tree."""
+    attempts = sum(len(turn.revealed) for turn in trajectory.rounds)
+    floor, top = tree.floor, tree.top
+    if trajectory.stop is Stop.POLICY_ERROR or floor is None or top is None:
+        return BestSoFar(attempts, ())
+    steps = _climb(trajectory, tree, floor).steps
+    return BestSoFar(attempts, tuple((step.attempts, share_of_span(step.best, floor, top)) for step in steps))
 
 
 class _Climb(NamedTuple):

@@ -382,6 +382,59 @@ def diff_command(
     raise typer.Exit(diff(first, second, _loaded(context).settings, as_json))
 
 
+@app.command("bench", cls=Spread, short_help="Compare policies on named sets of trees.")
+def bench_command(
+    context: typer.Context,
+    policies: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[POLICY…]",
+            help="Python files, versions such as v3, templates' names; default every template.",
+            show_default=False,
+        ),
+    ] = None,
+    trees: Annotated[
+        list[Path] | None,
+        typer.Option("--trees", metavar="SET…", help="Folders and packed sets, each a set of its own; single files are one."),
+    ] = None,
+    suite: Annotated[
+        list[str] | None, typer.Option("--suite", metavar="examples|shared…", help="Sets of trees that have a name of their own.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write leaderboards in every form, and the manifest, there.")
+    ] = None,
+    plots: Annotated[bool, typer.Option("--plots", help="Draw pictures into the folder of --out; takes matplotlib.")] = False,
+    manifest: of.Manifest = None,
+    objective: of.Objective = None,
+    weight: of.Weight = None,
+    group_by: of.GroupBy = None,
+    sandbox: of.Sandbox = None,
+    beta1: of.Beta1 = None,
+    beta2: of.Beta2 = None,
+    normalize: of.Normalize = None,
+    max_batch: of.MaxBatch = None,
+    max_rounds: of.MaxRounds = None,
+    max_attempts: of.MaxAttempts = None,
+    frontier: of.Frontier = None,
+    seed: of.Seed = None,
+    workers: of.Workers = None,
+    repeats: of.Repeats = None,
+    runtime: of.Runtime = None,
+    image: of.Image = None,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print the standings as CSV instead of text.")] = False,
+    as_markdown: Annotated[bool, typer.Option("--markdown", help="Print the leaderboards as Markdown instead of text.")] = False,
+    as_json: of.AsJson = False,
+) -> None:
+    """Compare policies on named sets of trees: a leaderboard with intervals, every pair, curves and prices."""
+    from harness.cli.bench import Request, bench
+
+    given = tuple(policies or ()), tuple(trees or ()), tuple(suite or ())
+    request = Request(*given, out, manifest, plots, as_csv, as_markdown, as_json)
+    raise typer.Exit(bench(request, _loaded(context).settings))
+
+
 @app.command("verify", cls=Spread, short_help="Run a manifest again and compare every digit.")
 def verify_command(
     context: typer.Context,
