@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import shutil
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,7 +20,6 @@ from harness.tree import set_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from commands import Ended
 
@@ -248,3 +249,35 @@ def test_the_suites_are_found_where_the_project_is(
     (folder / "trees").mkdir()
     treefile.write(tree("root>a", scores={"a": 1.0}), folder / "trees" / "a.jsonl")
     assert command("bench", "greedy", "--suite", "shared", *LOCAL, "--json").json["sets"][0]["name"] == "shared"
+
+
+PAGE = (PROJECT / "docs" / "bench.md").read_text()
+
+
+def without_times(text: str) -> list[list[str]]:
+    """Return the words of each line, those that are times of decisions left out."""
+    return [re.sub(r"(\d+ +)\d+\.\d$", r"\1T", line.rstrip()).split() for line in text.splitlines()]
+
+
+@pytest.mark.slow
+def test_the_page_on_benchmarks_shows_what_the_command_prints(command: Callable[..., Ended]) -> None:
+    """Only times differ from one machine to another."""
+    ((line, shown),) = re.findall(r"<!-- output of: harness (.+?) -->\n```text\n(.*?)```", PAGE, re.DOTALL)
+
+    ended = command(*line.split(), *LOCAL)
+
+    assert ended.code == 0
+    assert without_times(ended.out) == without_times(shown)
+
+
+def test_every_file_and_picture_of_the_page_is_written(command: Callable[..., Ended], policy: Path, trees: Path) -> None:
+    ended = command("bench", policy, "--trees", trees, *LOCAL, "--out", "out", "--plots")
+
+    written = {file.name for file in Path("out").iterdir()}
+    tables = set(re.findall(r"`([a-z]+\.(?:md|csv|json))`", PAGE))
+    pictures = {
+        f"{name.replace('SET', 'trees')}.{end}" for name in re.findall(r"`(SET-[a-z-]+)`", PAGE) for end in ("png", "svg")
+    }
+    assert written == tables | pictures
+    assert "3 pictures as PNG and SVG" in ended.err
+    assert "![Cost against quality](trees-cost-quality.png)" in Path("out", "leaderboard.md").read_text()
