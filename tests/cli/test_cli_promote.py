@@ -169,6 +169,27 @@ def test_whoever_expects_the_present_incumbent_comes_through(command: Callable[.
     assert command("rollback", "--reason", "x", "--if-incumbent", "v2").code == 0
 
 
+def test_of_two_commands_that_decide_on_the_same_incumbent_one_is_refused(
+    command: Callable[..., Ended], store: Store, folder: Path
+) -> None:
+    """Each is a process of its own, started at the same time; which one comes first is chance."""
+    forced(command, "v1")
+    deciding = [
+        subprocess.Popen(
+            [sys.executable, "-m", "harness", "promote", version, "--force", "--reason", "mine", "--if-incumbent", "v1"],
+            cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for version in ("v2", "v3")
+    ]  # fmt: skip
+
+    ended = {process.wait(120): process.communicate() for process in deciding}
+
+    assert sorted(ended) == [0, 1]
+    assert "decide again" in ended[1][1]
+    assert ended[0][0].startswith(f"v{store.incumbent().number} is the incumbent, before it was v1")
+    assert len(store.turns()) == 2
+
+
 @pytest.mark.parametrize(
     ("variables", "who"),
     [
