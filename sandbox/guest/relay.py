@@ -1,7 +1,8 @@
 """A runner whose host is at the other end of its standard input and output: for engines that cannot share a socket with us.
 
 What passes through here, questions and answers, lies in memory of its own that is wiped or given back: the next child is a copy
-of this process, freed memory included, and must not find there what another replay was about.
+of this process, freed memory included, and must not find there what another replay was about. Nor does a child share that memory:
+it could write there what the next one reads, or orders to this process.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Stream:
         os.dup2(null, 0)
         os.dup2(null, 1)
         os.close(null)
-        self._view = memoryview(mmap.mmap(-1, relaywire.IN.size + relaywire.FRAME_BYTES + _READ_BYTES))
+        self._view = memoryview(_own_memory(relaywire.IN.size + relaywire.FRAME_BYTES + _READ_BYTES))
         self._end = 0
 
     def send(self, frame: bytes) -> None:
@@ -87,6 +88,11 @@ class Stream:
             self._end = left
 
 
+def _own_memory(size: int) -> mmap.mmap:
+    """Return memory that goes back to the kernel when it is let go, and that no child shares, as it would by default."""
+    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+
+
 class RelayedRunner(Runner):
     """Obeys the orders that a stream brings, and copies between it and the channel of the one child there is."""
 
@@ -95,7 +101,7 @@ class RelayedRunner(Runner):
         self._stream = stream
         self._channel: socket.socket | None = None
         self._undelivered: deque[mmap.mmap] = deque()
-        self._frame = memoryview(mmap.mmap(-1, relaywire.FRAME_BYTES))
+        self._frame = memoryview(_own_memory(relaywire.FRAME_BYTES))
         self._longest = 0
         self._credit = 0
         self._clock = 0
@@ -139,7 +145,7 @@ class RelayedRunner(Runner):
     def _take(self, kind: bytes, payload: memoryview) -> None:
         if kind == relaywire.DATA:
             if self._channel is not None:
-                kept = mmap.mmap(-1, len(payload))  # which goes back to the kernel
+                kept = _own_memory(len(payload))
                 kept[:] = payload
                 self._undelivered.append(kept)
                 self._deliver(self._channel)

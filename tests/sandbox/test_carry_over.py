@@ -90,6 +90,46 @@ def test_nothing_of_a_replay_is_left_in_the_memory_of_the_next(kind: str, reques
     assert after == untouched
 
 
+STAMPS = """
+import sys
+
+def reached(value, seen):
+    if id(value) not in seen:
+        seen[id(value)] = value
+        names = [*getattr(value, '__dict__', {}), *getattr(type(value), '__slots__', ())]
+        for inside in [getattr(value, name, None) for name in names] + (list(value) if type(value) in (list, tuple) else []):
+            reached(inside, seen)
+
+class Policy:
+    def __init__(self, context):
+        pass
+
+    def decide(self, view):
+        seen, frame = {}, sys._getframe()
+        while frame:
+            for value in frame.f_locals.values():
+                reached(value, seen)
+            frame = frame.f_back
+        stamps = []
+        for memory in seen.values():
+            if type(memory) is memoryview and not memory.readonly:
+                for place in (0, len(memory) // 2, len(memory) - 1):
+                    stamps.append((len(memory), place, memory[place]))
+                memory[:] = bytes([memory[0] + 1 & 255]) * len(memory)
+        raise RuntimeError(sorted(stamps, reverse=True))
+"""
+
+
+@pytest.mark.parametrize("kind", ["local", "docker", "relayed"])
+def test_what_a_replay_writes_to_the_runners_memory_is_gone_in_the_next(kind: str, request: pytest.FixtureRequest) -> None:
+    """Its buffers are the child's own copies, and the page of the notes, which is shared, is blank again."""
+    with backend(kind, request).open(STAMPS, QUICK) as session:
+        stamps = [told(session).message for _ in range(3)]
+
+    assert "0, 0)" in stamps[0]
+    assert len({*stamps}) == 1, stamps
+
+
 COUNTS = """
 import gc, sys
 
