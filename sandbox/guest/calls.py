@@ -5,7 +5,7 @@ A name without a number on a machine does not exist there.
 
 # Whatever their arguments: own memory, own signals, clocks, exit.
 ALLOWED = (
-    "brk", "munmap", "mremap", "nanosleep", "gettimeofday", "time", "times", "getrusage", "close", "poll", "ppoll",
+    "brk", "munmap", "nanosleep", "gettimeofday", "time", "times", "getrusage", "close", "poll", "ppoll",
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "sched_yield", "getuid", "getgid", "geteuid", "getegid",
     "restart_syscall", "rseq", "membarrier", "exit", "exit_group",
 )  # fmt: skip
@@ -25,7 +25,13 @@ TO_WAIT_OR_WAKE = ("futex",)
 TO_GIVE_BACK = ("madvise",)
 
 # Never with PROT_EXEC.
-WITHOUT_EXEC = ("mmap", "mprotect")
+WITHOUT_EXEC = ("mprotect",)
+
+# Only memory that the process's own limits count, where the kernel puts it, and never with PROT_EXEC. Shared memory stays when
+# all but one page of it is let go, and no limit of a process counts it then; a page far away from all others costs the kernel
+# two more, which none counts either; nor are huge pages in what a process is seen to hold.
+OWN_MEMORY = ("mmap",)
+WHERE_THE_KERNEL_PUTS_IT = ("mremap",)
 
 # There are no files: a missing module is a clean ModuleNotFoundError.
 NO_FILES = (

@@ -16,13 +16,17 @@ _ALLOW, _KILL, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _NOTIFY, _TRACE = 0x7FC00000, 0x7FF00000
 _REFUSE = _ERRNO | errno.EPERM
 _NUMBER, _ARCHITECTURE = 0, 4  # offsets in struct seccomp_data
-_FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT = 16, 24, 32  # their low halves, on the little-endian machines that we know
+# Their low halves, on the little-endian machines that we know.
+_FIRST_ARGUMENT, _SECOND_ARGUMENT, _THIRD_ARGUMENT, _FOURTH_ARGUMENT = 16, 24, 32, 40
+_HIGH_HALF = 4
 _X32_BIT = 0x40000000
 _LAST_OWN_DESCRIPTOR = 3
 _LAST_CLOCK = 11  # CLOCK_TAI
 _FUTEX_COMMAND = 0x7F  # the rest are flags
 _FUTEX_WAIT_OR_WAKE = (0, 1, 9, 10)  # each with and without a bit set
 _PROT_EXEC = 4
+_MAP_SHARED, _MAP_FIXED, _MAP_HUGETLB = 0x1, 0x10, 0x40000
+_ALL_BUT_MREMAP_MAYMOVE = 0xFFFFFFFE
 _MADV_DONTNEED = 4
 _CLONE_THREAD = 0x00010000
 _IN_A_ROW = 3  # numbers compared one after the other, where halving no longer pays
@@ -72,6 +76,9 @@ def build_filter(machine: str, *, watched: bool) -> bytes:
     bodies |= dict.fromkeys(_present(calls.TO_GIVE_BACK, numbers), gives_back)
     no_exec = _by_argument(_THIRD_ARGUMENT, _HAS_BITS, _PROT_EXEC, _REFUSE, _ALLOW)
     bodies |= dict.fromkeys(_present(calls.WITHOUT_EXEC, numbers), no_exec)
+    bodies |= dict.fromkeys(_present(calls.OWN_MEMORY, numbers), _is_own_memory())
+    not_to_a_place = _by_argument(_FOURTH_ARGUMENT, _HAS_BITS, _ALL_BUT_MREMAP_MAYMOVE, _REFUSE, _ALLOW)
+    bodies |= dict.fromkeys(_present(calls.WHERE_THE_KERNEL_PUTS_IT, numbers), not_to_a_place)
     no_thread = _by_argument(_FIRST_ARGUMENT, _HAS_BITS, _CLONE_THREAD, _ERRNO | errno.EAGAIN, _REFUSE)
     bodies |= dict.fromkeys(_present(calls.NO_THREADS, numbers), no_thread)
     head = [
@@ -102,6 +109,21 @@ def _by_argument(argument: int, test: int, value: int, when_true: int, otherwise
         _instruction(test, value, 0, 1),
         _instruction(_RETURN, when_true),
         _instruction(_RETURN, otherwise),
+    ]
+
+
+def _is_own_memory() -> list[bytes]:
+    return [
+        _instruction(_LOAD, _THIRD_ARGUMENT),
+        _instruction(_HAS_BITS, _PROT_EXEC, 6, 0),
+        _instruction(_LOAD, _FOURTH_ARGUMENT),
+        _instruction(_HAS_BITS, _MAP_SHARED | _MAP_FIXED | _MAP_HUGETLB, 4, 0),
+        _instruction(_LOAD, _FIRST_ARGUMENT),
+        _instruction(_IS, 0, 0, 2),
+        _instruction(_LOAD, _FIRST_ARGUMENT + _HIGH_HALF),
+        _instruction(_IS, 0, 1, 0),
+        _instruction(_RETURN, _REFUSE),
+        _instruction(_RETURN, _ALLOW),
     ]
 
 

@@ -49,6 +49,7 @@ def test_every_call_has_its_verdict(machine: str, watched: bool) -> None:
     architecture, numbers = calls.MACHINES[machine]
     program = build_filter(machine, watched=watched)
     special = {*calls.ON_OWN_DESCRIPTORS, *calls.WITHOUT_EXEC, *calls.NO_THREADS}
+    special |= {*calls.OWN_MEMORY, *calls.WHERE_THE_KERNEL_PUTS_IT}
     special |= {*calls.OF_OWN_CLOCKS, *calls.OF_ITSELF, *calls.TO_WAIT_OR_WAKE, *calls.TO_GIVE_BACK}
     named = {number: NAMED[name] for name, number in numbers.items() if name not in special}
     others = set(range(1000)) - set(numbers.values())
@@ -70,7 +71,11 @@ def test_some_calls_depend_on_their_arguments(machine: str) -> None:
         return verdict(program, numbers[name], architecture, *arguments)
 
     assert [told("write", descriptor) for descriptor in (0, 3, 4, 2**32 - 1)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
-    assert [told("mmap", 0, 4096, protection) for protection in (0, 3, 4, 7)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
+    assert [told("mmap", 0, 4096, protection, 0x22) for protection in (0, 3, 4, 7)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
+    assert [told("mprotect", 2**40, 4096, protection) for protection in (0, 3, 4, 7)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
+    assert [told("mmap", 0, 4096, 3, how) for how in (0x20022, 0x21, 0x23, 0x32, 0x40022)] == [ALLOW, *[ERRNO | 1] * 4]
+    assert [told("mmap", where, 4096, 3, 0x22) for where in (0, 2**20, 2**40)] == [ALLOW, ERRNO | 1, ERRNO | 1]
+    assert [told("mremap", 2**40, 4096, 8192, how) for how in (0, 1, 2, 3, 5)] == [ALLOW, ALLOW, *[ERRNO | 1] * 3]
     assert [told("clock_gettime", clock) for clock in (0, 11, 12, 2**32 - 14)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
     assert [told("madvise", 0, 4096, advice) for advice in (4, 12, 21, 100)] == [ALLOW, *[ERRNO | 1] * 3]
     assert [told("sched_getaffinity", process) for process in (0, 1, 2**32 - 1)] == [ALLOW, ERRNO | 1, ERRNO | 1]
@@ -117,7 +122,7 @@ def test_the_lists_do_not_overlap_and_every_name_has_a_number() -> None:
     lists = (
         *(calls.ALLOWED, calls.ON_OWN_DESCRIPTORS, calls.WITHOUT_EXEC, calls.NO_FILES),
         *(calls.OF_OWN_CLOCKS, calls.OF_ITSELF, calls.TO_WAIT_OR_WAKE, calls.TO_GIVE_BACK),
-        *(calls.NO_THREADS, calls.NO_IDENTITY, calls.NOT_THERE, calls.HOSTILE),
+        *(calls.OWN_MEMORY, calls.WHERE_THE_KERNEL_PUTS_IT, calls.NO_THREADS, calls.NO_IDENTITY, calls.NOT_THERE, calls.HOSTILE),
     )
     names = list(chain.from_iterable(lists))
 
