@@ -27,7 +27,9 @@ VALUE = ("beta1", "beta2", "normalize", "objective", "weight", "group_by")
 GATE = (
     "alpha", "min_gain", "quality_margin", "group_margin", "max_off_support", "max_decision_s", "resamples", "power", "repeats",
 )  # fmt: skip
-TABLES: Mapping[str, tuple[str, ...]] = {"trees": ("paths", "digest"), "limits": LIMITS, "value": VALUE, "gate": GATE}
+PROCESS = ("load_cpu_s", "decision_cpu_s", "replay_cpu_s", "wall_factor", "memory_mib", "output_kib")
+SETTINGS: Mapping[str, tuple[str, ...]] = {"limits": LIMITS, "value": VALUE, "gate": GATE, "process": PROCESS}
+TABLES: Mapping[str, tuple[str, ...]] = {"trees": ("paths", "digest"), **SETTINGS}
 _TOP = ("format", "description", *TABLES)
 _DIGEST_LENGTH = 64
 
@@ -49,7 +51,7 @@ class PolicyFolder:
     @property
     def pins(self) -> Mapping[str, Any]:
         """Return the settings that hold for this policy, by name."""
-        return {key: value for table in ("limits", "value", "gate") for key, value in self.rules.values.get(table, {}).items()}
+        return {key: value for table in SETTINGS for key, value in self.rules.values.get(table, {}).items()}
 
     def pinned(self, loaded: Loaded) -> Loaded:
         """Return the settings with what this folder pins.

@@ -91,7 +91,7 @@ def test_the_example_of_a_policys_rules_is_read(folder: Path) -> None:
 
     assert shown.pins.items() <= real.pins.items()
     assert shown.set_digest == real.set_digest
-    for table in ("limits", "value", "gate"):
+    for table in policyfolder.SETTINGS:
         (named,) = re.findall(rf"^\[{table}\] +# (.+)$", example, re.MULTILINE)
         assert tuple(named.split(", ")) == policyfolder.TABLES[table]
 
@@ -100,7 +100,7 @@ def test_the_example_of_a_policy_pins_everything_at_its_default(folder: Path) ->
     example = policyfolder.read(PROJECT / "examples" / "policies" / "halving")
 
     assert example.pinned(config.load({})).settings == config.load({"repeats": 4}).settings
-    assert {key for table in ("limits", "value", "gate") for key in policyfolder.TABLES[table]} == set(example.pins)
+    assert {key for table in policyfolder.SETTINGS for key in policyfolder.TABLES[table]} == set(example.pins)
     assert set_digest(treefile.read(file).digest for file in treefile.find(example.trees)) == example.set_digest
 
 

@@ -84,13 +84,16 @@ def runner(repository: Path, tmp_path: Path) -> Runner:
 
 
 def act(runner: Runner, inputs: Mapping[str, str]) -> tuple[int, str]:
-    """Run the action's own steps in order, as its runner does, and return how the last one ended and what was printed."""
+    """Run the action's own steps in order, as its runner does, and return how the last one ended and what was printed.
+
+    What is installed once stays installed.
+    """
     action = document("action.yml")
     given = {name: str(of["default"]) for name, of in action["inputs"].items()} | dict(inputs)
     values = {f"inputs.{name}": value for name, value in given.items()} | {"github.action_path": str(PROJECT)}
     said = ""
     for step in action["runs"]["steps"]:
-        if "run" not in step:
+        if "run" not in step or (step["name"] == "Install the harness" and (runner.scratch / "harness").exists()):
             continue
         variables = {name: filled(value, values) for name, value in step.get("env", {}).items()}
         ended = runner.bash(filled(step["run"], values), **variables)
@@ -148,18 +151,10 @@ def test_the_action_lets_a_better_policy_pass_and_refuses_a_worse_one(engine: No
 
     assert code == 1, said
     assert outputs.read_text() == "outcome=refuse\nexit-code=1\n"
-
-
-@pytest.mark.docker
-@pytest.mark.slow
-def test_what_a_policy_is_called_does_not_speak_to_the_runner(engine: None, runner: Runner) -> None:
-    """Between the two lines with a secret word the runner takes no commands."""
-    code, said = act(runner, {"policy-dir": "policies/mine", "base": "HEAD", "trees": "trees", "install": "\n".join(OFFLINE)})
-
+    # What policies and trees are called stands between two lines with a secret word, where the runner takes no commands.
     lines = said.splitlines()
     (stop,) = [place for place, line in enumerate(lines) if line.startswith("::stop-commands::")]
     resume = lines.index(f"::{lines[stop].removeprefix('::stop-commands::')}::")
-    assert code == 1
     assert any(line.startswith("refuse: ") for line in lines[stop:resume])
 
 
