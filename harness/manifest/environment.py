@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 PACKAGES = (
     "alembic",
+    "diff-match-patch",
     "docker",
     "jinja2",
     "junitparser",
