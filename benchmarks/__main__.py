@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import attacks, fuzz, honesty, main_job, published, replay_core, sandboxed, soak, timing
+from benchmarks import attacks, fuzz, honesty, main_job, replay_core, sandboxed, soak, timing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -17,7 +17,6 @@ ONLY_NAMED: dict[str, Callable[..., Iterator[Row]]] = {
     "attacks": attacks.rows,
     "fuzz": fuzz.rows,
     "honesty": honesty.rows,
-    "published": published.rows,
     "soak": soak.rows,
     "timing": timing.rows,
 }

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from builders import broom
 from test_manifest import template
 
-from benchmarks import published
 from harness import manifest, rerun, treefile
 from harness.cli.app import run
 from harness.gate.judge import judge
 from harness.gate.verdict import Bounds, Look
 from harness.manifest import How, Kind, Policy
+from harness.propose import templates
 from harness.score import Effort, Settings, groups_of
 from sandbox.base import GuestLimits
 from sandbox.local import LocalSandbox
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from harness.tree import Tree
 
 PROJECT = Path(__file__).parents[1]
+FILE = PROJECT / "benchmarks" / "manifests" / "examples.json"
 OTHER = ("structlog", "25.5.0")
 """A library that no result asks for, in another version than this environment's."""
 
@@ -41,7 +43,7 @@ def test_the_published_benchmark_comes_out_to_the_last_digit(
     if backend == "docker":
         request.getfixturevalue("engine")
 
-    code = run(["verify", str(published.FILE), "--sandbox", backend])
+    code = run(["verify", str(FILE), "--sandbox", backend])
 
     assert (code, capsys.readouterr().out.splitlines()[0]) == (
         0,
@@ -50,11 +52,30 @@ def test_the_published_benchmark_comes_out_to_the_last_digit(
 
 
 def test_the_published_benchmark_is_of_todays_templates_and_trees() -> None:
-    """Else: `python -m benchmarks published`."""
-    said = manifest.read(published.FILE)
-    assert list(said.policies) == published.policies()
-    assert {place.digest for place in said.trees} == {treefile.read(file).digest for file in treefile.find([published.TREES])}
-    assert all((published.FILE.parent / str(place.file)).exists() for place in said.trees)
+    """Else: `harness bench --suite examples --manifest benchmarks/manifests/examples.json`."""
+    said = manifest.read(FILE)
+    found = {treefile.read(file).digest for file in treefile.find([PROJECT / "examples" / "trees"])}
+    assert list(said.policies) == [policy_of(template.name) for template in templates.load()]
+    assert {place.digest for place in said.trees} == found
+    assert all((FILE.parent / str(place.file)).exists() for place in said.trees)
+
+
+@pytest.mark.slow
+def test_the_published_manifest_is_what_bench_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In the other sandbox and in another place: only the environment differs, and the way from there to the trees."""
+    code = run(["bench", "--suite", "examples", "--manifest", str(tmp_path / "again.json"), "--sandbox", "local"])
+
+    assert code == 0
+    assert comparable(tmp_path / "again.json") == comparable(FILE)
+
+
+def comparable(file: Path) -> dict[str, Any]:
+    """Return a manifest without what is said of the place where it was made."""
+    said: dict[str, Any] = json.loads(file.read_text())
+    del said["environment"]
+    for place in said["trees"]:
+        place["file"] = str((file.parent / place["file"]).resolve())
+    return said
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +180,7 @@ def test_results_are_the_same_after_another_library_changed_its_version(
     second_environment: Path, gated: Path, tmp_path: Path, made: str
 ) -> None:
     """In a second virtual environment, by its own interpreter; the library that differs is named and changes nothing."""
-    ended = verified(gated if made == "gate" else published.FILE, "--sandbox", "local", python=second_environment, cwd=tmp_path)
+    ended = verified(gated if made == "gate" else FILE, "--sandbox", "local", python=second_environment, cwd=tmp_path)
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
     assert f"environment: structlog is {OTHER[1]}, in the manifest " in ended.stdout
