@@ -110,13 +110,12 @@ class Policy:
             for value in frame.f_locals.values():
                 reached(value, seen)
             frame = frame.f_back
-        stamps = []
-        for memory in seen.values():
-            if type(memory) is memoryview and not memory.readonly:
-                for place in (0, len(memory) // 2, len(memory) - 1):
-                    stamps.append((len(memory), place, memory[place]))
-                memory[:] = bytes([memory[0] + 1 & 255]) * len(memory)
-        raise RuntimeError(sorted(stamps, reverse=True))
+        memories = [value for value in seen.values() if type(value) is memoryview and len(value) > 4096]
+        # Not the beginning: there lie this replay's own order and program, one or both.
+        stamps = [memory[place] for memory in memories for place in (len(memory) // 2, -1)]
+        for memory in memories:
+            memory[:] = bytes([1]) * len(memory)
+        raise RuntimeError(f"{len(stamps)} places, {sum(stamps)} marks")
 """
 
 
@@ -124,10 +123,10 @@ class Policy:
 def test_what_a_replay_writes_to_the_runners_memory_is_gone_in_the_next(kind: str, request: pytest.FixtureRequest) -> None:
     """Its buffers are the child's own copies, and the page of the notes, which is shared, is blank again."""
     with backend(kind, request).open(STAMPS, QUICK) as session:
-        stamps = [told(session).message for _ in range(3)]
+        said = {told(session).message for _ in range(3)}
 
-    assert "0, 0)" in stamps[0]
-    assert len({*stamps}) == 1, stamps
+    # The notes, and with a relay both of its buffers.
+    assert said in ({"RuntimeError: 4 places, 0 marks"}, {"RuntimeError: 8 places, 0 marks"})
 
 
 COUNTS = """
