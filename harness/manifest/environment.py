@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 PACKAGES = (
     "alembic",
-    "diff-match-patch",
     "docker",
     "jinja2",
     "junitparser",

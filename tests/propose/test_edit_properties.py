@@ -131,6 +131,30 @@ def test_block_laid_out_otherwise_is_the_same_edit(source: str, seed: int) -> No
     assert not edited.fuzzy
 
 
+@given(st.sampled_from(SOURCES), st.integers(0, 2**32))
+@settings(max_examples=150, deadline=None)
+def test_block_with_one_line_wrong_is_the_edit_that_was_meant_or_none(source: str, seed: int) -> None:
+    """A line that the block only shows is missing, invented or misremembered: no other line than the meant one changes."""
+    rng = random.Random(seed)  # noqa: S311 - a test's choices
+    lines = source.split("\n")
+    size = rng.randrange(4, 12)
+    first = rng.randrange(len(lines) - size)
+    shown = lines[first : first + size]
+    filled = [at for at, line in enumerate(shown) if line.strip()]
+    assume(len(filled) > 3 and len({shown[at].strip() for at in filled}) == len(filled))
+    meant, wrong = rng.sample(filled, 2)
+    indent = shown[meant][: len(shown[meant]) - len(shown[meant].lstrip())]
+    new = rng.choice([[f"{indent}changed = 1"], [shown[meant], f"{indent}added = 1"], []])
+    odd = rng.choice([[], [f"{shown[wrong]}s"], [f"{shown[wrong]}  # a remark"], [shown[wrong], f"{indent}invented(view, root)"]])
+    search = [line for at, text in enumerate(shown) for line in (odd if at == wrong else [text])]
+    replaced = [line for at, text in enumerate(shown) for line in (odd if at == wrong else new if at == meant else [text])]
+    expected = "\n".join([*lines[:first], *shown[:meant], *new, *shown[meant + 1 :], *lines[first + size :]])
+    text = "\n".join(["<<<<<<< SEARCH", *search, "=======", *replaced, ">>>>>>> REPLACE"])
+    with contextlib.suppress(ProposalFault):
+        edited = apply(text, EditKind.BLOCKS, (replace(PARENTS["written"], source=source),))
+        assert edited.source == expected
+
+
 @pytest.mark.parametrize("source", SOURCES)
 def test_same_code_sees_through_layout_comments_and_docstrings_alone(source: str) -> None:
     unparsed = ast.unparse(ast.parse(source))

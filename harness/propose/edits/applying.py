@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from harness.propose.edits.answer import Answer, clean, read
 from harness.propose.edits.base import LESSON_CHARACTERS, RATIONALE_CHARACTERS, Edited, EditKind, FaultReason, ProposalFault
-from harness.propose.edits.blocks import Block, apply_blocks, read_blocks
+from harness.propose.edits.blocks import Block, apply_blocks, outside, read_blocks
 from harness.propose.edits.diffs import read_diff
-from harness.propose.edits.marks import plain_ends
+from harness.propose.edits.marks import fenced, plain_ends
 from harness.propose.edits.parameters import choose_template, set_parameters
 from harness.propose.edits.readings import readings
 from harness.propose.edits.samecode import parsed, same_code
@@ -108,12 +108,13 @@ def _code(answer: Answer, parents: Sequence[Candidate], templates: Sequence[Temp
 
 
 def _file_beside(answer: Answer, parents: Sequence[Candidate]) -> str | None:
-    """Return the whole file that a model sent as well, where its blocks fit nowhere."""
+    """Return the whole file that a model sent in a fence as well, where its blocks fit nowhere."""
+    lines = outside(answer.lines)
     try:
-        file = whole(answer.lines, [plain_ends(parent.source) for parent in parents], cut=answer.cut)
+        file = whole(lines, [plain_ends(parent.source) for parent in parents], cut=True) if fenced(lines) else ""
     except ProposalFault:
         return None
-    return file if parsed(file) is not None else None
+    return file if file and parsed(file) is not None else None
 
 
 def _cross(answer: Answer, parents: Sequence[Candidate], templates: Sequence[Template]) -> Edited:

@@ -73,6 +73,18 @@ def read_blocks(lines: Sequence[str]) -> list[Block]:
     return list({block.splits: block for block in reversed(found)}.values())[::-1]
 
 
+def outside(lines: Sequence[str]) -> list[str]:
+    """Return the lines of an answer that are part of no block."""
+    rest: list[str] = []
+    block = False
+    for line in lines:
+        block = block or marks.begins(line)
+        if not block:
+            rest.append(line)
+        block = block and not marks.ends(line)
+    return rest
+
+
 def apply_blocks(source: str, blocks: Sequence[Block]) -> Applied:
     """Return the source with all blocks put in.
 

@@ -1,17 +1,18 @@
-"""The last resort for a block that fits nowhere: the lines that come nearest, patched line by line.
+"""The last resort for a block that fits nowhere: the lines that come nearest, where there is but one such place.
 
-diff-match-patch works here on lines, not on characters: every distinct line is one character to it, and a line of the policy that
-nearly says what the model copied is the same one. So a line is kept, dropped or new as a whole, and never a mixture of two.
-Its clock is off and what it is given is short, so that the same answer leads to the same source on every machine.
+The block's change is carried over line by line. A line that it changes has to stand there, or nearly; lines that it only shows
+may be missing or remembered wrongly. So every line of the outcome is one of the policy or one of the model's, never a mixture.
+
+diff-match-patch was tried in place of this: of its patches over lines that applied to blocks with one line wrong, every fourth
+changed a line that nobody meant.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from diff_match_patch import diff_match_patch
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.propose.edits.indents import Drift, reindented
 from harness.propose.edits.samecode import parsed
@@ -31,7 +32,6 @@ _WORDS = 8
 _AROUND = 3
 _MORE = 2
 """How many lines a model may leave out of those it copies, or put in."""
-_FIRST_CHARACTER = 0x4E00
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
@@ -105,7 +105,7 @@ def merge(source: Sequence[str], near: Near, search: Sequence[str], replace: Seq
         new = reindented(replace, [(search[at], there[to]) for at, to in stands_for.items()])
     except Drift:
         return None
-    lines = _patched(search, replace, new, there, stands_for)
+    lines = _carried_over(search, replace, new, there, stands_for)
     if lines is None:
         return None
     whole = "\n".join([*source[:first], *lines, *source[last:]])
@@ -122,16 +122,21 @@ def _common(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _aligned(search: Sequence[str], there: Sequence[str]) -> dict[int, int]:
-    """Return which line of the source each copied one stands for, as far as one is near enough; the order is kept."""
-    words = [Counter(_WORD.findall(line)) for line in there]
+    """Return which line of the source each copied one stands for, in order: the same ones first, then near ones between them."""
+    keys, real = ([_key(line) for line in lines] for lines in (search, there))
     found: dict[int, int] = {}
-    start = 0
-    for at, line in enumerate(search):
-        mine = Counter(_WORD.findall(line))
-        to = max(range(start, len(there)), key=lambda to: _likeness(mine, words[to]), default=None)
-        if mine and to is not None and _likeness(mine, words[to]) >= _SAME_LINE:
-            found[at] = to
-            start = to + 1
+    start = [0, 0]
+    for block in SequenceMatcher(None, keys, real, autojunk=False).get_matching_blocks():
+        copied = [at for at in range(start[0], block.a) if keys[at]]
+        free = [to for to in range(start[1], block.b) if real[to]]
+        for at in copied:
+            mine = Counter(_WORD.findall(search[at]))
+            to = max(free, key=lambda to: _likeness(mine, Counter(_WORD.findall(there[to]))), default=None)
+            if to is not None and _likeness(mine, Counter(_WORD.findall(there[to]))) >= _SAME_LINE:
+                found[at] = to
+                free = [later for later in free if later > to]
+        found |= {block.a + n: block.b + n for n in range(block.size) if keys[block.a + n]}
+        start = [block.a + block.size, block.b + block.size]
     return found
 
 
@@ -140,45 +145,63 @@ def _likeness(a: Counter[str], b: Counter[str]) -> float:
     return 2 * (a & b).total() / total if total else 1.0
 
 
-def _patched(
+def _key(line: str) -> str:
+    return "".join(line.split())
+
+
+def _carried_over(
     search: Sequence[str], replace: Sequence[str], new: Sequence[str], there: Sequence[str], stands_for: dict[int, int]
 ) -> list[str] | None:
-    """Apply the change from the copied lines to the new ones to the lines that are there."""
-    letters = _Letters()
-    before = [letters.of(line) for line in search]
-    after = [letters.of(line) for line in replace]
-    known = {to: before[at] for at, to in stands_for.items()}
-    text = [known.get(at) or (letters.new() if line.strip() else letters.of("")) for at, line in enumerate(there)]
-    patcher = diff_match_patch()
-    patcher.Diff_Timeout = 0
-    diffs = patcher.diff_main("".join(before), "".join(after), False)
-    patches: list[Any] = patcher.patch_make("".join(before), diffs)
-    shift = min(stands_for.values()) - min(stands_for)
-    for patch in patches:
-        patch.start1 += shift
-        patch.start2 += shift
-    result, applied = patcher.patch_apply(patches, "".join(text))
-    if not patches or not all(applied):
+    """Make the change from the copied lines to the new ones in the lines that are there; None where one has no certain place."""
+    before, after = ([line.rstrip() for line in lines] for lines in (search, replace))
+    lines = list(there)
+    for change, first, last, new_first, new_last in reversed(SequenceMatcher(None, before, after, autojunk=False).get_opcodes()):
+        if change == "equal":
+            continue
+        place = _place(search, there, stands_for, first, last)
+        if place is None:
+            return None
+        lines[place[0] : place[1]] = new[new_first:new_last]
+    return lines
+
+
+def _place(
+    search: Sequence[str], there: Sequence[str], stands_for: dict[int, int], first: int, last: int
+) -> tuple[int, int] | None:
+    """Return which lines there give way to a change of these copied ones.
+
+    The lines that it changes and the ones next to them have to be known, and no other line may stand between.
+    """
+    inner = [at for at in range(first, last) if search[at].strip()]
+    before = next((at for at in range(first - 1, -1, -1) if search[at].strip()), None)
+    after = next((at for at in range(last, len(search)) if search[at].strip()), None)
+    run = [at for at in (before, *inner, after) if at is not None]
+    if not run or any(at not in stands_for for at in run):
         return None
-    real = dict(zip(after, new, strict=True)) | dict(zip(text, there, strict=True))
-    return [real[letter] for letter in result]
+    places = [stands_for[at] for at in run]
+    if sum(1 for line in there[places[0] : places[-1] + 1] if line.strip()) != len(run):
+        return None
+    if inner:
+        start, end = stands_for[inner[0]], stands_for[inner[-1]] + 1
+        return _widened(there, inner[0] - first, start, -1), _widened(there, last - inner[-1] - 1, end, 0)
+    if before is not None:
+        start = end = stands_for[before] + 1
+        blank = first - before - 1
+        start = end = start + _blank(there[start : start + blank])
+        return start, end + _blank(there[end : end + last - first])
+    start = stands_for[run[0]]
+    return start, start
 
 
-class _Letters:
-    """One character for each distinct line."""
+def _widened(there: Sequence[str], blank: int, place: int, step: int) -> int:
+    """Move a place over as many blank lines as the change has there."""
+    for _ in range(blank):
+        if not 0 <= place + step < len(there) or there[place + step].strip():
+            break
+        place += 1 if step == 0 else -1
+    return place
 
-    def __init__(self) -> None:
-        self._known: dict[str, str] = {}
-        self._count = 0
 
-    def of(self, line: str) -> str:
-        """Return the character of a line as the model wrote it."""
-        line = line.rstrip()
-        if line not in self._known:
-            self._known[line] = self.new()
-        return self._known[line]
-
-    def new(self) -> str:
-        """Return a character that no line has."""
-        self._count += 1
-        return chr(_FIRST_CHARACTER + self._count)
+def _blank(lines: Sequence[str]) -> int:
+    """Return with how many blank lines a run begins."""
+    return next((at for at, line in enumerate(lines) if line.strip()), len(lines))
