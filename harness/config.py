@@ -273,7 +273,7 @@ def near(name: str, known: Iterable[str]) -> str:
 
 def idle_variables() -> list[str]:
     """Return a sentence for each `HARNESS_*` variable that is nearly the name of a setting, and so sets nothing."""
-    known = {variable(name) for name in (*FIELDS, "config")}
+    known = {variable(name) for name in (*FIELDS, "config", "shared")}
     odd = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
     return [f"{name} sets nothing{near(name, known)}" for name in odd if near(name, known)]
 

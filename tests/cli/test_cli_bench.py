@@ -139,6 +139,30 @@ def test_a_policy_that_faults_has_no_rank_and_the_answer_is_no(
     assert "bad-answer (unknown_node) in round 1" in ended.out
 
 
+def test_policies_that_are_all_refused_at_the_check_need_no_sandbox(
+    command: Callable[..., Ended], trees: Path, folder: Path
+) -> None:
+    (folder / "refused.py").write_text("class Policy(:\n")
+
+    ended = command("bench", "refused.py", "--trees", trees, "--out", "out", "--plots", "--json")
+
+    assert ended.code == 1
+    assert ended.json["isolation"] is None
+    assert [(one["rank"], one["faults"]) for one in ended.json["sets"][0]["standings"]] == [(None, 3)]
+    assert not list(Path("out").glob("*.png"))
+
+
+@pytest.mark.parametrize(
+    "args", [("--normalize", "none"), ("--objective", "attainment"), ("--max-attempts", "0"), ("--beta1", "1e90")], ids=" ".join
+)
+def test_pictures_are_drawn_under_any_settings(
+    command: Callable[..., Ended], policy: Path, lazy: Path, trees: Path, args: tuple[str, ...]
+) -> None:
+    for tree_file in (trees, trees / "one.jsonl"):
+        ended = command("bench", policy, lazy, "--trees", tree_file, *LOCAL, "--out", "out", "--plots", *args)
+        assert (ended.code, "3 pictures" in ended.err) == (0, True), ended.err
+
+
 def test_everything_is_written_into_one_folder_and_the_manifest_verifies(
     command: Callable[..., Ended], policy: Path, lazy: Path, trees: Path, folder: Path
 ) -> None:

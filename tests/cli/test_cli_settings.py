@@ -147,6 +147,14 @@ def test_a_variable_that_sets_nothing_is_pointed_out(command: Callable[..., Ende
     assert "HARNESS_MAX_BACH sets nothing; did you mean HARNESS_MAX_BATCH?" in command("config").err
 
 
+def test_the_folder_of_a_suite_is_no_setting_that_was_misspelt(
+    command: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HARNESS_SHARED", "elsewhere")
+
+    assert command("config").err == ""
+
+
 def test_every_setting_has_its_wish_and_its_help() -> None:
     for name in config.FIELDS:
         assert config.wish(name)
