@@ -10,7 +10,17 @@ from edit_answers import PARENTS, TEMPLATES, Recorded, recorded
 
 from harness.check import check
 from harness.policy import digest_of
-from harness.propose.edits import EditKind, FaultReason, ProposalFault, allowed_values, apply, repair_request, repairable
+from harness.propose.edits import (
+    REASONS,
+    EditKind,
+    FaultReason,
+    ProposalFault,
+    allowed_values,
+    answer_form,
+    apply,
+    repair_request,
+    repairable,
+)
 from harness.propose.edits.base import ANSWER_CHARACTERS, LESSON_CHARACTERS, RATIONALE_CHARACTERS, Edited
 from harness.propose.templates import render
 
@@ -135,6 +145,26 @@ def test_repair_says_what_was_wrong_and_in_which_form_to_answer(kind: EditKind, 
 
     assert reason in told
     assert fault.message in told
-    assert ("SEARCH" in told) == (kind is EditKind.BLOCKS)
-    assert ("JSON" in told) == (kind in (EditKind.PARAMETERS, EditKind.TEMPLATE))
+    assert answer_form(kind) in told
     assert repairable(fault) == (reason is not FaultReason.REFUSED)
+
+
+@pytest.mark.parametrize("kind", list(EditKind))
+def test_form_that_is_asked_for_is_read_as_it_is_shown(kind: EditKind) -> None:
+    """The examples in the forms, filled in: what a prompt asks for and what is understood are the same."""
+    filled = {
+        "lines of the policy": "WIDTH = 10  # branches to open at the start",
+        "the lines that take their place": "WIDTH = 12",
+        "the whole file, every line of it": PARENTS["written"].source,
+        '"a parameter"': '"width"',
+        ": 1}": ": 12}",
+        "its name": "round_robin",
+    }
+    answer = REASONS + answer_form(kind).partition("\n\n")[2]
+    for shown, meant in filled.items():
+        answer = answer.replace(shown, meant)
+    edited = apply(answer, kind, (PARENTS["greedy"], PARENTS["round_robin"]), TEMPLATES)
+
+    assert edited.kind is kind
+    assert edited.rationale == "why this should gain, in a few sentences"
+    assert edited.lesson == "one line worth knowing next time, if any"

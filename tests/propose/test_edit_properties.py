@@ -75,7 +75,7 @@ def _mutated(text: str, first: int, second: int, piece: str) -> str:
 
 
 @given(TEXTS, st.sampled_from(KINDS), st.booleans())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_no_text_raises_anything_but_a_fault(text: str, kind: EditKind, cut: bool) -> None:
     with contextlib.suppress(ProposalFault):
         edited = apply(text, kind, BOTH, TEMPLATES, cut=cut)

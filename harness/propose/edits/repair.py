@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from harness.propose.edits.base import EditKind, FaultReason, ProposalFault
+from harness.propose.edits.forms import answer_form
 
 _FINAL = (FaultReason.REFUSED,)
-
-_FORMS = {
-    EditKind.BLOCKS: (
-        "Send search/replace blocks again, all of them, each in this form:\n"
-        "<<<<<<< SEARCH\nlines copied from the policy\n=======\nthe lines that take their place\n>>>>>>> REPLACE"
-    ),
-    EditKind.WHOLE: "Send the whole file again, in one fence: ```python … ```.",
-    EditKind.CROSS: (
-        "Send the whole file again, in one fence: ```python … ```. It has to take something from each of the two parents."
-    ),
-    EditKind.PARAMETERS: 'Send one JSON object again with the parameters to change and their values, such as {"width": 12}.',
-    EditKind.TEMPLATE: 'Send one JSON object again: {"template": "its name", "params": {"a parameter": 1}}.',
-}
+_CODE = (EditKind.BLOCKS, EditKind.WHOLE, EditKind.CROSS)
+_SHORTER = "Keep it short: the answer has to fit into what you may write."
 _ADVICE = {
-    FaultReason.TRUNCATED: "Keep it short: your answer has to fit into what you may write.",
-    FaultReason.TOO_LARGE: "Keep it short: your answer has to fit into what you may write.",
+    FaultReason.TRUNCATED: _SHORTER,
+    FaultReason.TOO_LARGE: _SHORTER,
     FaultReason.NO_MATCH: "If you cannot copy the lines, send the whole file instead, in one fence.",
     FaultReason.AMBIGUOUS: "If no more lines make it clear, send the whole file instead, in one fence.",
 }
@@ -33,6 +23,6 @@ def repairable(fault: ProposalFault) -> bool:
 
 def repair_request(fault: ProposalFault, kind: EditKind) -> str:
     """Return what to tell the model: what was wrong, and in which form to answer."""
-    advice = _ADVICE.get(fault.reason, "")
-    told = f"Your answer could not be applied ({fault.reason}): {fault.message}\n\n{_FORMS[kind]}"
-    return f"{told}\n{advice}" if advice and kind in (EditKind.BLOCKS, EditKind.WHOLE, EditKind.CROSS) else told
+    told = f"Your answer could not be applied ({fault.reason}): {fault.message}"
+    advice = _ADVICE.get(fault.reason, "") if kind in _CODE else ""
+    return "\n\n".join(filter(None, [told, advice, f"Answer again, all of it, with {answer_form(kind)}"]))
