@@ -74,7 +74,7 @@ def _edited(answer: Answer, kind: EditKind, parents: Sequence[Candidate], templa
         if fault.reason in _UNTOLD and _declines(answer.text):
             raise ProposalFault(FaultReason.REFUSED, f"the model declined: {clean(answer.text, 200)}") from fault
         raise
-    # A policy that no parent reads as is compared to all of them: a copy of the second parent is no cross.
+    # All parents count: a copy of the second one is no cross.
     for place, parent in enumerate(parents, start=1):
         if same_code(edited.source, parent.source):
             which = "the policy" if len(parents) == 1 else f"parent {place}"

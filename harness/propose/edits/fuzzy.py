@@ -194,7 +194,7 @@ def _place(
 
 
 def _widened(there: Sequence[str], blank: int, place: int, step: int) -> int:
-    """Move a place over as many blank lines as the change has there."""
+    """Move a place over as many blank lines as the change has there: back for a step of -1, on for one of 0."""
     for _ in range(blank):
         if not 0 <= place + step < len(there) or there[place + step].strip():
             break
