@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.cli import rules
-from harness.cli.output import counted, number
+from harness.cli.output import counted, number, short
 from harness.cli.verdicts.spark import sparkline
 from harness.gate.document import document
 from harness.gate.verdict import Outcome
@@ -89,7 +89,7 @@ def left_out_words(shown: Shown) -> list[str]:
 
 def _some(names: Sequence[str], most: int = 5) -> str:
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return ", ".join(short(name, 40) for name in names[:most]) + more
 
 
 def next_words(shown: Shown) -> str | None:
