@@ -108,6 +108,7 @@ class Process:
         self._known = runner.clock is not None  # which process it is, or that nobody here can know
         self._starved_before_s: float | None = None  # None until a question is first found to take long
         self._starved_s = 0.0  # since then
+        self._forgiven_s = 0.0  # of all its waiting for a core, what no question was charged with
         self._slice_s = min(0.1, max(0.005, min(limits.load_cpu_s, limits.decision_cpu_s) / 5))  # of a wait
         self._looked_at = 0.0
         self._away_s = 0.0  # of this question
@@ -289,7 +290,8 @@ class Process:
         if self._poll.poll(0) and self._receive(None, channel.recv):
             self._break("spoke before it was asked")
         cpu_s = self._cpu_s()
-        if cpu_s - self._cpu_at_ready_s > self._limits.replay_cpu_s:
+        # Of wall time as well: many waits, each too short to be looked at, add up.
+        if cpu_s - self._cpu_at_ready_s > self._limits.replay_cpu_s or self._waited_too_long():
             self._time_out_replay(cpu_s)
         asked_at = time.monotonic()
         # Most questions are taken and answered at once, which is all that is paid for here.
@@ -311,7 +313,11 @@ class Process:
         return _Deadline("deciding", self._limits.decision_cpu_s, cpu_before_s, asked_at)
 
     def _answered(self, frame: bytes, asked_at: float) -> bytes:
-        self._waited_s += time.monotonic() - asked_at - self._starved_s - self._away_s
+        now = time.monotonic()
+        if now - asked_at > _STOOD_STILL_S:
+            self._notice_absence(now, asked_at)
+        self._waited_s += now - asked_at - self._starved_s - self._away_s
+        self._forgiven_s += self._starved_s
         self._starved_before_s, self._starved_s, self._away_s = None, 0.0, 0.0
         if frame[:1] == wire.FAULT_MARK:
             self._take_fault(frame)
@@ -370,10 +376,7 @@ class Process:
             self._starved_before_s = starved_s
         self._starved_s = max(self._starved_s, starved_s - self._starved_before_s)
         now = time.monotonic()
-        late_s = now - max(self._looked_at, deadline.asked_at) - self._slice_s
-        if late_s > _STOOD_STILL_S:
-            self._away_s += late_s
-        self._looked_at = now
+        self._notice_absence(now, deadline.asked_at)
         wall_s = now - deadline.asked_at - self._starved_s - self._away_s
         used_s, limits = cpu_s - deadline.cpu_before_s, self._limits
         limit_wall_s = deadline.limit_cpu_s * limits.wall_factor
@@ -381,7 +384,7 @@ class Process:
         if used_s >= deadline.limit_cpu_s:
             message = f"{deadline.doing} took {used_s:.2f} s of CPU time; the limit is {deadline.limit_cpu_s:g} s"
             self._time_out(Fault(FaultKind.DECISION_TIMEOUT, message, figures=figures))
-        too_long = self._waited_s + wall_s > limits.replay_cpu_s * limits.wall_factor
+        too_long = self._waited_too_long(wall_s)
         if (wall_s >= limit_wall_s or too_long) and self._runner_stood_still():
             self._away_s += wall_s
             return
@@ -390,6 +393,24 @@ class Process:
             self._time_out(Fault(FaultKind.DECISION_TIMEOUT, message, figures=figures))
         if cpu_s - self._cpu_at_ready_s > limits.replay_cpu_s or too_long:
             self._time_out_replay(cpu_s)
+
+    def _notice_absence(self, now: float, asked_at: float) -> None:
+        """Do not count the time by which a wait of ours is late: then we stood still ourselves."""
+        late_s = now - max(self._looked_at, asked_at) - self._slice_s
+        if late_s > _STOOD_STILL_S:
+            self._away_s += late_s
+        self._looked_at = now
+
+    def _waited_too_long(self, now_s: float = 0.0) -> bool:
+        """Return whether all answers, with so many seconds for the present one, took more wall time than a replay may."""
+        limit_s = self._limits.replay_cpu_s * self._limits.wall_factor
+        if self._waited_s + now_s <= limit_s:
+            return False
+        # In waits that were too short to be looked at, it may have waited for a core.
+        unseen_s = max(0.0, self._all_starved_s() - self._forgiven_s - self._starved_s)
+        self._waited_s -= unseen_s
+        self._forgiven_s += unseen_s
+        return self._waited_s + now_s > limit_s
 
     def _runner_stood_still(self) -> bool:
         """Return whether the runner is slow to answer as well: it has a process of its own, and no policy can hold it up."""

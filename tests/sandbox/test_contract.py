@@ -116,6 +116,16 @@ def test_a_slow_policy_is_stopped_by_the_sum_of_its_decisions(sandbox: Sandbox) 
     assert fault.round > 3
 
 
+def test_many_short_waits_are_one_long_wait(sandbox: Sandbox) -> None:
+    """A policy that sleeps in each decision, too briefly for anybody to look, has no more wall time than others."""
+    naps = policy("time.sleep(0.03)\nreturn [0]", top="import time")
+    fault = fault_of(sandbox, naps, replace(QUICK, replay_cpu_s=0.1), rounds=40)
+
+    assert fault.kind is FaultKind.REPLAY_TIMEOUT
+    assert fault.figures["used_wall_s"] > fault.figures["limit_wall_s"] == 0.4
+    assert fault.figures["used_cpu_s"] < 0.1
+
+
 def test_a_fault_carries_its_figures(sandbox: Sandbox) -> None:
     """What was used stands beside what was allowed, in the unit that the name says."""
     figures = fault_of(sandbox, policy("while True: pass"), replace(QUICK, wall_factor=30.0)).figures
