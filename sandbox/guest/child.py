@@ -158,11 +158,13 @@ class Child:
         try:
             self._lock()
         except BaseException as error:
-            reason = repr(error).encode("utf-8", "replace")[: wire.MESSAGE_BYTES]
-            self._notes[-wire.TRACEBACK_BYTES :] = reason.ljust(wire.TRACEBACK_BYTES, b"\0")
-            # A locked process has no call to die of this signal, so that no policy can claim to be one that was never locked.
-            os.kill(os.getpid(), wire.UNLOCKED_SIGNAL)
-            os._exit(_LOST)
+            try:
+                reason = repr(error).encode("utf-8", "replace")[: wire.MESSAGE_BYTES]
+                self._notes[-wire.TRACEBACK_BYTES :] = reason.ljust(wire.TRACEBACK_BYTES, b"\0")
+                # A locked process has no call to die of this signal, so that no policy can claim to be one that was never locked.
+                os.kill(os.getpid(), wire.UNLOCKED_SIGNAL)
+            finally:
+                os._exit(_LOST)
         try:
             self._work(_receive, self._write)
             os._exit(0)

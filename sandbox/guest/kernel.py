@@ -124,10 +124,17 @@ class Identity:
         in_python = [second for first, second in pairwise(fields) if first.value == me and second.value == own]
         if not in_library or not in_python:
             raise OSError("it is not known where this Python and its C library keep the number of a thread")
-        self._places = (in_library[0], in_python[0])
+        self._parent = ctypes.c_uint32(os.getpid())  # of the child that hides
+        self._places = (self._parent, in_library[0], in_python[0])
 
     def hide(self) -> None:
-        """Forget the number of this process, for good."""
+        """Forget the numbers of this process and of its parent, for good.
+
+        Raises:
+            OSError: the parent has ended already, so that its end will end nothing any more.
+        """
+        if os.getppid() != self._parent.value:
+            raise OSError("the runner is gone")
         for place in self._places:
             place.value = _NOBODY
 

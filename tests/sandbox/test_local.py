@@ -31,6 +31,36 @@ replay.decide(Observation(1, [(-1, (None, "ok", {}, "", (None, None, None), ""))
 ANSWERS = LOOPS.replace("while True: pass", "return [0, 0]").replace("replay.decide(", "print(replay.decide(").rstrip() + ")\n"
 
 
+LATE = """
+import os
+from sandbox.guest import kernel
+
+identity = kernel.Identity()
+runner, (ended, ends) = os.getpid(), os.pipe()
+if kernel.fork() == 0:
+    os.close(ends)
+    os.read(ended, 1)
+    while os.getppid() == runner:
+        pass
+    kernel.die_with_parent(9)
+    try:
+        identity.hide()
+    except OSError as error:
+        print(error, flush=True)
+    os._exit(0)
+os._exit(0)
+"""
+
+
+def test_a_process_whose_runner_ended_before_it_was_locked_goes_no_further() -> None:
+    """Its program waits for it, and nobody would end it: the kernel only tells of a parent that ends later."""
+    late = subprocess.run(
+        [sys.executable, "-c", LATE], stdout=subprocess.PIPE, text=True, check=True, timeout=30, env={"PYTHONPATH": str(PROJECT)}
+    )
+
+    assert late.stdout == "the runner is gone\n"
+
+
 def test_a_killed_harness_leaves_no_process() -> None:
     """Runner and child end by themselves, in the middle of an endless decision."""
     environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
