@@ -99,9 +99,19 @@ class ErrorKind(StrEnum):
 
 
 class ModelError(HarnessError):
-    """A model gave no answer: provider out of reach, key refused, request turned down. Exit code 3; a run can be resumed."""
+    """A model gave no answer: provider out of reach, key refused, request turned down. Exit code 3; a run can be resumed.
+
+    `again` says that the same request may be answered later, after `wait_s` where the provider named a time. `billed` says
+    that the provider may have worked on it, and may charge for that.
+    """
 
     kind: ClassVar[ErrorKind] = ErrorKind.UNREACHABLE
+
+    def __init__(self, message: str, *, again: bool = False, wait_s: float | None = None, billed: bool = False) -> None:
+        super().__init__(message)
+        self.again = again
+        self.wait_s = wait_s
+        self.billed = billed
 
 
 class ModelTimeout(ModelError):  # noqa: N818 - a time-out is what everybody calls it
@@ -155,7 +165,8 @@ class Exchange:
             ModelError: that was the outcome; of the class that it was.
         """
         if self.answer is None:
-            raise _ERRORS[self.kind or ErrorKind.UNREACHABLE](self.error or "no answer was recorded")
+            error = _ERRORS[self.kind or ErrorKind.UNREACHABLE]
+            raise error(self.error or "no answer was recorded", billed=self.kind is ErrorKind.TIMEOUT)
         return self.answer
 
 

@@ -1,0 +1,68 @@
+"""What models are called: `PROVIDER:NAME`, or `openai-compatible:NAME@URL` for any server that speaks OpenAI's protocol.
+
+A name holds no key, since it stands in settings, stores and manifests: it may say which variable of the environment does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from harness.errors import InputError
+
+COMPATIBLE = "openai-compatible"
+REPLAY = "replay"
+_WISH = (
+    "expected PROVIDER:NAME such as openai:gpt-5-mini or anthropic:claude-haiku-4-5, openai-compatible:NAME@URL for any other "
+    "server, or replay:RUN"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A model's name, taken apart. `model` is the provider's own word for it; of `replay`, the run."""
+
+    provider: str
+    model: str
+    url: str | None = None
+    key_variable: str | None = None
+    """The environment variable that holds the key; None takes the provider's usual one."""
+
+    @property
+    def name(self) -> str:
+        """Return the whole name. Where the key is found is no part of it."""
+        return f"{self.provider}:{self.model}" + (f"@{self.url}" if self.url is not None else "")
+
+
+def parse(text: str) -> Named:
+    """Take a name apart.
+
+    Raises:
+        InputError: it is none, or holds what looks like a key; which is not repeated then.
+    """
+    provider, colon, rest = text.strip().partition(":")
+    if not colon or not provider or not rest or not text.isprintable():
+        raise InputError(f"model {text!r} names no provider; {_WISH}")
+    if provider != COMPATIBLE:
+        return Named(provider, rest)
+    model, at, address = rest.partition("@http")
+    if not at or not model:
+        raise InputError(f"model {text!r} says not where it answers; {_WISH}")
+    return _compatible(model, "http" + address)
+
+
+def _compatible(model: str, address: str) -> Named:
+    where = f"model {COMPATIBLE}:{model}"
+    try:
+        url = urlsplit(address)
+        host, _ = url.hostname, url.port
+    except ValueError as error:
+        raise InputError(f"{where}: its URL is none: {error}; expected one such as http://127.0.0.1:8080/v1") from None
+    if url.scheme not in {"http", "https"} or not host:
+        raise InputError(f"{where}: its URL names no host; expected one such as http://127.0.0.1:8080/v1")
+    if "@" in url.netloc or url.query:
+        raise InputError(
+            f"{where}: its URL holds a password or a query; keys come from the environment alone: write …{url.path}#VARIABLE "
+            "with the name of the variable that holds it"
+        )
+    return Named(COMPATIBLE, model, f"{url.scheme}://{url.netloc}{url.path.rstrip('/')}", url.fragment or None)
