@@ -8,7 +8,7 @@ from sqlalchemy import func, literal, select, text
 
 from harness.errors import HarnessError
 from harness.policy import digest_of
-from harness.store import ledger, rows, tables, verdicts
+from harness.store import asked, ledger, rows, tables, verdicts
 from harness.store.upgrade import differences
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ _IN_POSTGRESQL = (
 def problems(database: Database) -> list[str]:
     """Return what is broken in a database."""
     found: list[str] = []
-    for look in (_structure, differences, _guards, _numbers, _versions, _trees, _evaluations, ledger.problems, verdicts.problems):
+    for look in (
+        _structure, differences, _guards, _numbers, _versions, _trees, _evaluations, asked.problems, ledger.problems,
+        verdicts.problems,
+    ):  # fmt: skip
         found += _looked(database, look)
     return list(dict.fromkeys(found))  # damage is met by several looks, and said once
 

@@ -17,6 +17,7 @@ from sqlalchemy import func, insert, select, update
 
 from harness.errors import InputError, StaleError, StoreError
 from harness.policy import Event, EventKind, Version
+from harness.store import asked as asking
 from harness.store import ledger, rows, tables, verdicts
 from harness.store.database import Database
 from harness.store.migrate import migrate
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from sqlalchemy import Column, Connection, Row, Select
 
     from harness.gate.verdict import Look, Verdict
+    from harness.models.base import Exchange
+    from harness.models.journal import Asked, Call, Outcome
     from harness.policy import Candidate
     from harness.score import Evaluation
     from harness.store.records import LedgerEntry, Question, RecordedVerdict, Spent
@@ -214,6 +217,34 @@ class Store:
         )
         with self._database.read() as connection:
             return list(map(rows.version_from, connection.execute(query)))
+
+    # Models
+
+    def calls(self, run: Run) -> list[Call]:
+        """Return what a run asked of models, by position and number, with what came of it."""
+        with self._database.read() as connection:
+            return asking.calls(connection, run.number)
+
+    def exchanged(self, run: Run, asked: Asked, number: int, exchange: Exchange) -> None:
+        """Record an exchange with a model; one that stands there already is the same, and is not recorded again.
+
+        Raises:
+            StoreError: another one stands at its place.
+            InputError: the run has finished.
+        """
+        with self._database.write() as connection:
+            _refuse_finished(connection, run)
+            asking.exchanged(connection, asking.Place(run.number, asked.position, number), asked, exchange)
+
+    def ended(self, run: Run, asked: Asked, number: int, outcome: Outcome) -> None:
+        """Record what came of a model's answer; what is known already stays as it is.
+
+        Raises:
+            InputError: the run has finished.
+        """
+        with self._database.write() as connection:
+            _refuse_finished(connection, run)
+            asking.ended(connection, asking.Place(run.number, asked.position, number), outcome, _now())
 
     # Evaluations
 

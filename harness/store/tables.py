@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 VERSION_TABLE = "harness_schema"
 """Where Alembic notes the migration that was applied last: a name of our own tells our databases from others."""
 
-REVISION = "0002"
+REVISION = "0003"
 """The migration that makes these tables: the last one in `migrations/versions`."""
 
-APPEND_ONLY = ("versions", "proposals", "evaluations", "replays", "events", "looks", "verdicts")
+APPEND_ONLY = ("versions", "proposals", "evaluations", "replays", "events", "looks", "verdicts", "exchanges", "outcomes")
 """Tables whose rows the database itself refuses to change or delete."""
 
 METADATA = MetaData(
@@ -219,6 +219,32 @@ verdicts = Table(
     Column("manifest", Json, nullable=False),
     Column("digest", String, nullable=False),
     Column("by", Words, nullable=False),
+    Column("at", String, nullable=False),
+)
+
+# What a run asked of models, and what came of each answer: the n-th call for a position of the run.
+exchanges = Table(
+    "exchanges",
+    METADATA,
+    Column("run", Integer, ForeignKey("runs.number"), primary_key=True),
+    _number("position"),
+    _number(),
+    Column("request", String, nullable=False),
+    Column("model", Words, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("parents", Json, nullable=False),
+    Column("document", Json, nullable=False),
+    Column("at", String, nullable=False),
+)
+
+outcomes = Table(
+    "outcomes",
+    METADATA,
+    Column("run", Integer, ForeignKey("runs.number"), primary_key=True),
+    _number("position"),
+    _number(),
+    Column("reason", String),
+    Column("document", Json, nullable=False),
     Column("at", String, nullable=False),
 )
 

@@ -1,0 +1,81 @@
+"""What is kept of the calls that a run makes to models: for each one who was asked for what, the exchange, and what came of it.
+
+A run's proposer follows from its seed, its history and this record alone, which is how a run that was killed goes on without
+asking again what was answered, and how a version is followed back to the prompt that made it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.models.base import Exchange
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a call was for: the place in the run, from 1, the kind of edit, and the versions to edit."""
+
+    position: int
+    kind: str
+    parents: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of an answer. `reason` of None: it became the version at its position; else the fault that kept it from that.
+
+    `message` says of a fault what was told to the model; `lesson` and `rationale` are the model's own words.
+    """
+
+    reason: str | None
+    message: str = ""
+    lesson: str = ""
+    rationale: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call as it is kept; `number` counts those of its position, from 1. `outcome` is missing where no answer came."""
+
+    asked: Asked
+    number: int
+    exchange: Exchange
+    outcome: Outcome | None = None
+
+
+class Journal(Protocol):
+    """Keeps calls, in order. What it holds already is not kept twice: a call that is made again from the record is the same."""
+
+    def calls(self) -> Sequence[Call]:
+        """Return every call of the run, by position and number."""
+
+    def exchanged(self, asked: Asked, number: int, exchange: Exchange) -> None:
+        """Keep an exchange, before anybody makes something of its answer."""
+
+    def ended(self, asked: Asked, number: int, outcome: Outcome) -> None:
+        """Keep what came of an answer."""
+
+
+class InMemory:
+    """A journal that lasts as long as its process."""
+
+    def __init__(self) -> None:
+        self._calls: dict[tuple[int, int], Call] = {}
+
+    def calls(self) -> Sequence[Call]:
+        """Return every call, by position and number."""
+        return [self._calls[key] for key in sorted(self._calls)]
+
+    def exchanged(self, asked: Asked, number: int, exchange: Exchange) -> None:
+        """Keep an exchange."""
+        self._calls.setdefault((asked.position, number), Call(asked, number, exchange))
+
+    def ended(self, asked: Asked, number: int, outcome: Outcome) -> None:
+        """Keep what came of an answer."""
+        call = self._calls[asked.position, number]
+        if call.outcome is None:
+            self._calls[asked.position, number] = replace(call, outcome=outcome)
