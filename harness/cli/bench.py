@@ -67,10 +67,12 @@ def bench(request: Request, settings: Settings) -> int:
     _refuse_request(request)
     entrants = _entrants(request, settings)
     sets = named_sets(request.trees, request.suites, note)
-    held = _hold(entrants, sets, settings)
-    if held is None:
+    try:
+        held = _hold(entrants, sets, settings)
+        boards = _boards(held)
+    except KeyboardInterrupt:
+        note("interrupted; nothing was written, run the same command again")
         return Exit.INTERRUPTED
-    boards = _boards(held)
     _write_manifest(request, held)
     _write(request, held, boards)
     if request.as_json:
@@ -127,8 +129,8 @@ def _same(one: Named, other: Named) -> bool:
     return (one.candidate.digest, one.candidate.params) == (other.candidate.digest, other.candidate.params)
 
 
-def _hold(entrants: Mapping[str, Named], sets: Sets, settings: Settings) -> _Held | None:
-    """Replay every policy on every tree, each tree once whatever the number of its sets; None when interrupted."""
+def _hold(entrants: Mapping[str, Named], sets: Sets, settings: Settings) -> _Held:
+    """Replay every policy on every tree, each tree once whatever the number of its sets."""
     digests = list(sets.files)
     refused = {name: wiring.refusal(one.candidate.source) for name, one in entrants.items()}
     origins = [one.candidate.origin for one in entrants.values()]
@@ -137,17 +139,13 @@ def _hold(entrants: Mapping[str, Named], sets: Sets, settings: Settings) -> _Hel
     # Policies that are not run at all need no sandbox, not even one that is out of reach.
     opening = wiring.sandbox(settings, origin, note, candidates=running) if running else nullcontext(None)
     done: dict[str, Evaluation] = {}
-    try:
-        with opening as sandbox, steps() as progress:
-            progress.begin("replaying", len(entrants) * len(digests))
-            for name, one in entrants.items():
-                how = wiring.effort(settings, len(digests))
-                job = Job(one.candidate.source, wiring.judged_by(settings), how, one.candidate.params, refused[name])
-                done[name] = _evaluation(job, digests, sets, sandbox, progress)
-            isolation = None if sandbox is None else sandbox.describe()
-    except KeyboardInterrupt:
-        note(f"interrupted after {len(done)} of {len(entrants)} policies; nothing was written, run the same command again")
-        return None
+    with opening as sandbox, steps() as progress:
+        progress.begin("replaying", len(entrants) * len(digests))
+        for name, one in entrants.items():
+            how = wiring.effort(settings, len(digests))
+            job = Job(one.candidate.source, wiring.judged_by(settings), how, one.candidate.params, refused[name])
+            done[name] = _evaluation(job, digests, sets, sandbox, progress)
+        isolation = None if sandbox is None else sandbox.describe()
     return _Held(settings, entrants, sets, done, isolation)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness import treefile, wiring
+from harness import treefile, treeset, wiring
 from harness.cli.exits import Exit
 from harness.cli.output import counted, one_line, say, say_json, short, table
 from harness.errors import InputError
@@ -131,7 +131,7 @@ def pack(name: str, paths: Sequence[Path], output: Path, as_json: bool) -> int:
 
 def show(named: str, settings: Settings, as_json: bool) -> int:
     """Draw one tree: every attempt below its parent, in creation order."""
-    tree = treefile.read(Path(named)) if Path(named).exists() else _found(named, settings)
+    tree = _in_file(named) if Path(named).exists() else _packed(named) or _found(named, settings)
     best = _best_path(tree)
     if as_json:
         nodes = [{"id": a.id, "parent": a.parent, "score": a.score, "status": a.status} for a in tree.attempts]
@@ -145,6 +145,27 @@ def show(named: str, settings: Settings, as_json: bool) -> int:
     if best:
         say("\n* leads to the best node")
     return 0
+
+
+def _in_file(named: str) -> Tree:
+    if treeset.is_set(Path(named)):
+        trees = treeset.read(Path(named)).trees
+        first = one_line(trees[0].name)
+        raise InputError(
+            f"{named}: is a set of {counted(len(trees), 'tree')}; name one by its line, such as {trees[0]} for {first}"
+        )
+    return treefile.read(Path(named))
+
+
+def _packed(named: str) -> Tree | None:
+    """Return the tree of a set that begins in a line, named as messages name it: `set.jsonl:2`; None where it is not so named."""
+    file, _, line = named.rpartition(":")
+    if not line.isdecimal() or not treeset.is_set(Path(file)):
+        return None
+    trees = {tree.line: tree for tree in treeset.read(Path(file)).trees}
+    if int(line) not in trees:
+        raise InputError(f"{named}: no tree begins in this line; expected one of {short(', '.join(map(str, trees)))}")
+    return treefile.read(trees[int(line)])
 
 
 def _found(named: str, settings: Settings) -> Tree:

@@ -131,3 +131,38 @@ def test_words_of_a_tree_cannot_steer_the_terminal(command: Callable[..., Ended]
 
     for args in (("trees", "show", "evil.jsonl"), ("trees", "list", "evil.jsonl"), ("trees", "validate", "evil.jsonl")):
         assert "\x1b" not in command(*args).out
+
+
+# Sets of trees
+
+
+def test_many_trees_are_packed_into_one_file_that_lists_and_validates_like_their_folder(
+    command: Callable[..., Ended], trees: Path
+) -> None:
+    packed = command("trees", "pack", "mine", trees, trees / "one.jsonl", "-o", "mine.jsonl", "--json").json
+
+    assert (packed["name"], packed["trees"], packed["twice"]) == ("mine", 3, 0)
+    assert packed["set"] == command("trees", "list", trees, "--json").json["set"]
+    assert command("trees", "list", "mine.jsonl", "--json").json == command("trees", "list", trees, "--json").json
+    assert command("trees", "validate", "mine.jsonl").out == "3 of 3 tree files are valid\n"
+
+
+def test_a_tree_of_a_set_is_shown_by_the_line_in_which_it_begins(command: Callable[..., Ended], trees: Path) -> None:
+    command("trees", "pack", "mine", trees, "-o", "mine.jsonl")
+
+    alone, all_of_them, nowhere = (command("trees", "show", f"mine.jsonl{line}") for line in (":8", "", ":3"))
+
+    assert alone.out == command("trees", "show", trees / "three.jsonl").out
+    assert all_of_them.err == "harness: mine.jsonl: is a set of 3 trees; name one by its line, such as mine.jsonl:2 for one\n"
+    assert nowhere.err == "harness: mine.jsonl:3: no tree begins in this line; expected one of 2, 8, 14\n"
+
+
+def test_a_set_that_was_changed_is_invalid(command: Callable[..., Ended], trees: Path, folder: Path) -> None:
+    command("trees", "pack", "mine", trees, "-o", "mine.jsonl")
+    file = folder / "mine.jsonl"
+    file.write_text(file.read_text().replace('"score": 0.7', '"score": 0.8'))
+
+    ended = command("trees", "validate", "mine.jsonl")
+
+    assert ended.code == 2
+    assert "mine.jsonl:14: tree 'two' has the digest " in ended.out
