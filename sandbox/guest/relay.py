@@ -136,8 +136,11 @@ class RelayedRunner(Runner):
         wanted = (select.POLLIN if self._credit > 0 else 0) | (select.POLLOUT if self._undelivered else 0)
         if channel is not None and wanted:
             self._poll.register(channel, wanted)
+        # `dict(...)` would take its memory elsewhere than where it goes back to, which is one more that a replay has left.
+        ready: dict[int, int] = {}
         try:
-            return dict(self._poll.poll(relaywire.REPORT_S * 1000 if self._ended >= 0 else None))
+            ready.update(self._poll.poll(relaywire.REPORT_S * 1000 if self._ended >= 0 else None))
+            return ready
         finally:
             if channel is not None and wanted:
                 self._poll.unregister(channel)

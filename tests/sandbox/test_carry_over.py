@@ -154,6 +154,14 @@ def test_pythons_own_books_count_no_replays(kind: str, request: pytest.FixtureRe
     assert books[1] == books[0]
 
 
+def test_no_block_of_memory_is_added_by_a_replay_through_a_relay(request: pytest.FixtureRequest) -> None:
+    """Their number moves by one or two, as the stream brings frames one by one or together, and never grows."""
+    with backend("relayed", request).open(COUNTS, QUICK) as session:
+        blocks = [int(told(session).message.removeprefix("RuntimeError: (").split(",")[0]) for _ in range(9)]
+
+    assert abs(blocks[-1] - blocks[1]) <= 3
+
+
 def backend(kind: str, request: pytest.FixtureRequest) -> Sandbox:
     """Return this backend, the shared one where there is one."""
     if kind == "relayed":
