@@ -4,7 +4,7 @@ from harness.propose.edits.applying import apply
 from harness.propose.edits.base import Edited, EditKind, FaultReason, ProposalFault
 from harness.propose.edits.forms import REASONS, answer_form
 from harness.propose.edits.parameters import allowed_values
-from harness.propose.edits.repair import repair_request, repairable
+from harness.propose.edits.repair import advice, repair_request, repairable
 from harness.propose.edits.samecode import same_code
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Edited",
     "FaultReason",
     "ProposalFault",
+    "advice",
     "allowed_values",
     "answer_form",
     "apply",

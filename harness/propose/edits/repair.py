@@ -21,8 +21,12 @@ def repairable(fault: ProposalFault) -> bool:
     return fault.reason not in _FINAL
 
 
+def advice(fault: ProposalFault, kind: EditKind) -> str:
+    """Return what may help to answer this kind of edit after all, nothing where the fault's message says enough."""
+    return _ADVICE.get(fault.reason, "") if kind in _CODE else ""
+
+
 def repair_request(fault: ProposalFault, kind: EditKind) -> str:
     """Return what to tell the model: what was wrong, and in which form to answer."""
     told = f"Your answer could not be applied ({fault.reason}): {fault.message}"
-    advice = _ADVICE.get(fault.reason, "") if kind in _CODE else ""
-    return "\n\n".join(filter(None, [told, advice, f"Answer again, all of it, with {answer_form(kind)}"]))
+    return "\n\n".join(filter(None, [told, advice(fault, kind), f"Answer again, all of it, with {answer_form(kind)}"]))
