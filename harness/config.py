@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, EnvSettingsSource, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from harness import tomlfile
 from harness.errors import InputError
@@ -59,6 +59,13 @@ def _none(value: Any) -> Any:
     return None if isinstance(value, str) and value.strip().lower() == "none" else value
 
 
+def _several(value: Any) -> Any:
+    """Take one text apart at spaces and commas, as a variable or a line of a file has them."""
+    if isinstance(value, str):
+        return None if value.strip().lower() == "none" else tuple(re.split(r"[\s,]+", value.strip(" ,\t\n")))
+    return value
+
+
 _Number = BeforeValidator(_exact)
 _Optional = BeforeValidator(_none)
 _Count = Annotated[int, _Number, Field(ge=0), Wish("a whole number of at least 0")]
@@ -70,6 +77,8 @@ _Share = Annotated[float, _Number, Field(ge=0, le=1, allow_inf_nan=False), Wish(
 _Chance = Annotated[float, _Number, Field(gt=0, lt=1, allow_inf_nan=False), Wish("a chance above 0 and below 1")]
 _Seconds = Annotated[float, _Number, Field(gt=0, allow_inf_nan=False), Wish("a number of seconds above 0")]
 _Text = Annotated[str, Field(min_length=1), Wish("text that is not empty")]
+_Amount = Annotated[float, _Number, Field(ge=0, allow_inf_nan=False)]
+_Names = Annotated[tuple[Annotated[str, Field(min_length=1)], ...] | None, NoDecode, BeforeValidator(_several)]
 
 
 class Settings(BaseSettings):
@@ -157,6 +166,26 @@ class Settings(BaseSettings):
     )
     memory_mib: _Positive = Field(_GUEST.memory_bytes // 2**20, description="Memory a policy may use, in MiB.")
     output_kib: _Count = Field(_GUEST.output_bytes // 2**10, description="Text a policy may print in one replay, in KiB.")
+    model: Annotated[_Names, Wish("names of models, or none")] = Field(
+        None, description="Language models that write versions, such as openai:gpt-5-mini; none is templates alone."
+    )
+    model_price: Annotated[_Names, Wish("prices such as openai:gpt-5-mini=0.25/2, or none")] = Field(
+        None, description="What models cost: USD for a million tokens in and out, where that is not known or is another."
+    )
+    model_timeout_s: _Seconds = Field(180.0, description="Seconds until a call of a model counts as failed.")
+    temperature: Annotated[float, _Number, Field(ge=0, le=2, allow_inf_nan=False), Wish("a number from 0 to 2")] = Field(
+        0.8, description="How freely models write."
+    )
+    max_output_tokens: _Positive = Field(8192, description="Longest answer of a model, in tokens; what it thinks counts as well.")
+    budget_usd: Annotated[_Amount | None, _Optional, Wish("a number of at least 0, or none")] = Field(
+        None, description="What a run may spend on models, in USD; none is no cap."
+    )
+    budget_tokens: Annotated[_Count | None, _Optional, Wish("a whole number of at least 0, or none")] = Field(
+        None, description="Tokens that a run may take of models, in and out; none is no cap."
+    )
+    budget_calls: Annotated[_Count | None, _Optional, Wish("a whole number of at least 0, or none")] = Field(
+        None, description="Calls of models that a run may make; none is no cap."
+    )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Wish("debug, info, warning or error")] = Field(
         "warning", description="Which log lines are written to standard error."
     )
@@ -249,12 +278,12 @@ _PASSWORDS = (
     re.compile(
         r"(://[^:/@\s]*:)(?!\d*(?:[/?#]|$)|\*\*\*@)[^/?#\s]+"
     ),  # a port that is no number may be a password without its host
-    re.compile(r"(?i)([?&](?:ssl)?password=)[^&#\s]*"),
+    re.compile(r"(?i)([?&](?:(?:ssl)?password|(?:api[_-]?)?key|token|secret)=)[^&#\s]*"),
 )
 
 
 def without_password(text: str) -> str:
-    """Return a text as people may see it: without the passwords of database URLs in it, however these are written."""
+    """Return a text as people may see it: without the passwords and keys of URLs in it, however these are written."""
     for password in _PASSWORDS:
         text = password.sub(r"\1***", text)
     return text

@@ -21,9 +21,11 @@ from sandbox.base import GuestLimits, SandboxError
 from sandbox.session import SOURCE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from harness.config import Settings
+    from harness.models.base import Exchange, Model
+    from harness.models.budget import Budget
     from harness.policy import Candidate
     from harness.propose.base import Proposer
     from harness.score import Evaluation, Result
@@ -81,6 +83,44 @@ def effort(settings: Settings, trees: int, *, stop_at_fault: bool = False) -> Ef
     cores = len(os.sched_getaffinity(0))
     workers = settings.workers or max(1, min(cores, trees // _TREES_PER_WORKER))
     return Effort(guest_limits(settings), settings.repeats, workers, stop_at_fault)
+
+
+def language_model(
+    name: str, settings: Settings, budget: Budget, sink: Callable[[Exchange], None], stored: Iterable[Exchange] = ()
+) -> Model:
+    """Return a model that is asked within the budget, again where that helps; each exchange goes to the sink.
+
+    What is in `stored` is answered from there.
+
+    Raises:
+        InputError: the name or a price is none.
+    """
+    from harness.models import naming, prices  # noqa: PLC0415 - nothing of the model path is loaded without a model
+    from harness.models.budget import Budgeted  # noqa: PLC0415
+    from harness.models.client import Client  # noqa: PLC0415
+    from harness.models.recorded import Recorded  # noqa: PLC0415
+    from harness.models.replayed import Replayed  # noqa: PLC0415
+    from harness.models.retried import Retried  # noqa: PLC0415
+
+    named, given = naming.parse(name), prices.parse(settings.model_price or ())
+    budgeted = Budgeted(Client(named, given.get(named.name)), budget, prices.most_usd(named, given))
+    return Replayed(named.name, stored, Recorded(Retried(budgeted), sink))
+
+
+def require_model(name: str) -> str:
+    """Find out without asking what would keep every call of a model from being made, and return its full name.
+
+    Raises:
+        InputError: the name is none.
+        ModelError: the client is not installed, or there is no key.
+    """
+    from harness.models import naming  # noqa: PLC0415 - as above
+    from harness.models.client import Client  # noqa: PLC0415
+
+    named = naming.parse(name)
+    if named.provider != naming.REPLAY:
+        Client(named).require()
+    return named.name
 
 
 @contextmanager

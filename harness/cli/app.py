@@ -38,7 +38,9 @@ sandbox_app = typer.Typer(
     cls=Quick, help="Build, probe and clean up what isolates policies.", no_args_is_help=True, rich_markup_mode=None
 )
 app.add_typer(trees_app, name="trees")
+models_app = typer.Typer(cls=Quick, help="Look at language models.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(sandbox_app, name="sandbox")
+app.add_typer(models_app, name="models")
 
 Policy = Annotated[
     str | None,
@@ -98,7 +100,8 @@ def _loaded(context: typer.Context) -> "Loaded":
     """Return the settings that hold for this command, and let logs follow them."""
     from harness import config, log
 
-    given = {name: value for name, value in context.params.items() if name in config.FIELDS and value is not None}
+    # An option that takes several values and was left out is an empty list.
+    given = {name: value for name, value in context.params.items() if name in config.FIELDS and value not in (None, [], ())}
     loaded = config.load(given, context.params.get("config"))
     log.configure(loaded.settings.log_level, loaded.settings.log_format)
     return loaded
@@ -554,6 +557,22 @@ def sandbox_sweep(context: typer.Context, config: of.Config = None, as_json: of.
 
     _loaded(context)
     raise typer.Exit(sweep(as_json))
+
+
+@models_app.command("check", cls=Spread, short_help="Ask each configured model for one word.")
+def models_check(
+    context: typer.Context,
+    model: of.Model = None,
+    model_price: of.ModelPrice = None,
+    model_timeout_s: of.ModelTimeout = None,
+    temperature: of.Temperature = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Ask each configured model for one word, and print how long that took, what it used and what it cost."""
+    from harness.cli.models import check
+
+    raise typer.Exit(check(_loaded(context).settings, as_json))
 
 
 @app.command("doctor", short_help="Look at everything the harness needs.")

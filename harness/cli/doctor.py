@@ -69,6 +69,7 @@ def _findings(loaded: Loaded) -> Iterator[Finding]:
     yield from _engine(loaded.settings)
     yield _sandbox(loaded.settings)
     yield _store(loaded.settings)
+    yield from _models(loaded.settings)
 
 
 def _python() -> Finding:
@@ -155,6 +156,17 @@ def _store(settings: Settings) -> Finding:
             "store", State.MISSING, f"{len(broken)} things are broken: {broken[0]}", "\n  ".join(["all of them:", *broken])
         )
     return Finding("store", State.GOOD, f"{name}: {versions} versions, {trees} trees, all whole")
+
+
+def _models(settings: Settings) -> Iterator[Finding]:
+    """Look whether models can be asked at all, without asking."""
+    for name in settings.model or ():
+        try:
+            named = wiring.require_model(name)
+        except HarnessError as error:
+            yield Finding("model", State.MISSING, str(error), "see docs/models.md")
+        else:
+            yield Finding("model", State.GOOD, f"{named}: can be asked; `harness models check` does")
 
 
 def _existing(folder: Path) -> Path:

@@ -95,3 +95,29 @@ IfIncumbent: TypeAlias = Annotated[
     str | None,
     typer.Option("--if-incumbent", metavar="VERSION|none", help="Refuse when another version is the incumbent by now."),
 ]
+Model: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--model", metavar="NAME…", help="Language models, such as openai:gpt-5-mini or openai-compatible:NAME@URL."),
+]
+ModelPrice: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--model-price", metavar="NAME=IN/OUT…", help="USD for a million tokens in and out, where that is not known."),
+]
+ModelTimeout: TypeAlias = Annotated[
+    str | None, typer.Option("--model-timeout-s", metavar="S", help="Seconds until a call of a model counts as failed.")
+]
+Temperature: TypeAlias = Annotated[
+    str | None, typer.Option("--temperature", metavar="F", help="How freely models write, from 0 to 2.")
+]
+MaxOutputTokens: TypeAlias = Annotated[
+    str | None, typer.Option("--max-output-tokens", metavar="N", help="Longest answer of a model, in tokens.")
+]
+BudgetUsd: TypeAlias = Annotated[
+    str | None, typer.Option("--budget-usd", metavar="F", help="What the run may spend on models, in USD.")
+]
+BudgetTokens: TypeAlias = Annotated[
+    str | None, typer.Option("--budget-tokens", metavar="N", help="Tokens that the run may take of models, in and out.")
+]
+BudgetCalls: TypeAlias = Annotated[
+    str | None, typer.Option("--budget-calls", metavar="N", help="Calls of models that the run may make.")
+]

@@ -12,6 +12,7 @@ def show(loaded: config.Loaded, as_json: bool) -> int:
     """Print every setting, its value and where that comes from."""
     values = loaded.settings.model_dump(mode="json")
     values["store"] = config.without_password(values["store"])
+    values["model"] = values["model"] and [config.without_password(name) for name in values["model"]]
     for sentence in config.idle_variables():
         note(sentence)
     if as_json:
@@ -31,6 +32,8 @@ def help_of(name: str) -> str:
 
 
 def _text(value: object) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value))
     return "none" if value is None else str(value)
 
 

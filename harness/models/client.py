@@ -157,7 +157,7 @@ class Client:
     def _said(self, error: Exception) -> str:
         """Return an error's words on one line, without keys, cut after that."""
         words = self._clean(" ".join(_words(error).split()))
-        return words if len(words) <= _LONGEST_MESSAGE else words[: _LONGEST_MESSAGE - 1] + "…"
+        return words.rstrip(".") if len(words) <= _LONGEST_MESSAGE else words[: _LONGEST_MESSAGE - 1] + "…"
 
 
 async def _asked(model: AskedModel, request: Request) -> ModelResponse:

@@ -66,6 +66,14 @@ def most_usd(named: Named, prices: Mapping[str, Price]) -> Callable[[Request], f
     return most
 
 
+def known(named: Named, prices: Mapping[str, Price]) -> Price | None:
+    """Return what short requests to this model cost; None where that is unknown."""
+    if named.name in prices:
+        return prices[named.name]
+    given, asked = _from_client(named, 1000, 0), _from_client(named, 0, 1000)
+    return None if given is None or asked is None else Price(given * 1000, asked * 1000)
+
+
 def _from_client(named: Named, input_tokens: int, output_tokens: int) -> float | None:
     from genai_prices import Usage, calc_price  # noqa: PLC0415 - nothing of the client is loaded without a model
 

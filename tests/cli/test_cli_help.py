@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
     from commands import Ended
 
-HEAVY = {"rich", "pydantic", "sqlalchemy", "alembic", "docker", "jinja2", "optuna", "numpy", "scipy", "structlog", "requests"}
+HEAVY = {"rich", "pydantic", "sqlalchemy", "alembic", "docker", "jinja2", "optuna", "numpy", "scipy", "structlog", "requests"} | {
+    "pydantic_ai",
+    "openai",
+    "anthropic",
+    "genai_prices",
+    "httpx2",
+}
 
 
 def commands(group: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -44,7 +50,7 @@ def test_every_command_and_option_has_a_sentence_of_help(words: tuple[str, ...])
     assert [option.name for option in command.params if not (option.help or "").strip().endswith(".")] == []
 
 
-@pytest.mark.parametrize("group", [(), ("trees",), ("sandbox",)], ids=" ".join)
+@pytest.mark.parametrize("group", [(), ("trees",), ("sandbox",), ("models",)], ids=" ".join)
 def test_no_sentence_of_a_list_of_commands_is_cut(command: Callable[..., Ended], group: tuple[str, ...]) -> None:
     assert "..." not in command(*group, "--help").out.partition("Commands:")[2]
 
