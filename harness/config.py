@@ -140,8 +140,8 @@ class Settings(BaseSettings):
     max_off_support: _Share = Field(
         _BOUNDS.max_off_support, description="Largest share of a candidate's picks that the records could not answer."
     )
-    max_decision_s: _Seconds = Field(
-        _BOUNDS.max_decision_s, description="Wall seconds that a candidate may take for one decision, on average."
+    max_decision_cpu_s: _Seconds = Field(
+        _BOUNDS.max_decision_cpu_s, description="CPU seconds that a candidate may take for one decision, on average."
     )
     allow_local: Annotated[bool, Wish("true or false")] = Field(
         _BOUNDS.allow_local, description="Whether the gate takes results of the local sandbox, which is no boundary."

@@ -58,7 +58,7 @@ def bounds(settings: Settings) -> Bounds:
         quality_margin=settings.quality_margin,
         group_margin=settings.group_margin,
         max_off_support=settings.max_off_support,
-        max_decision_s=settings.max_decision_s,
+        max_decision_cpu_s=settings.max_decision_cpu_s,
         allow_local=settings.allow_local,
         resamples=settings.resamples,
         power=settings.power,

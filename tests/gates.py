@@ -24,12 +24,12 @@ def digest(place: int) -> str:
     return f"{place:02d}".ljust(64, "0")
 
 
-def result(place: int, value: float | None, quality: float | None = None, *, wasted: int = 0, decide_s: float = 0.001) -> Result:
+def result(place: int, value: float | None, quality: float | None = None, *, wasted: int = 0, cpu_s: float = 0.001) -> Result:
     """Build the result of a replay of one round that revealed one attempt; the quality is the value unless stated."""
     quality = value if quality is None else quality
     figures = Figures(value, quality, quality, 1, 1, wasted, 1, 1, quality, wasted / (1 + wasted))
     trajectory = Trajectory(digest(place), (Round((0,), (1,), wasted),), Stop.EXHAUSTED)
-    return Result(digest(place), f"t{place}", "built", trajectory, figures, decide_s)
+    return Result(digest(place), f"t{place}", "built", trajectory, figures, cpu_s=cpu_s)
 
 
 def faulted(place: int, fault: Fault) -> Result:

@@ -233,7 +233,7 @@ def gate_command(
     quality_margin: of.QualityMargin = None,
     group_margin: of.GroupMargin = None,
     max_off_support: of.MaxOffSupport = None,
-    max_decision_s: of.MaxDecision = None,
+    max_decision_cpu_s: of.MaxDecision = None,
     resamples: of.Resamples = None,
     power: of.Power = None,
     allow_local: of.AllowLocal = None,

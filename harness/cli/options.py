@@ -75,7 +75,7 @@ MaxOffSupport: TypeAlias = Annotated[
     str | None, typer.Option("--max-off-support", metavar="F", help="Largest share of picks that the records cannot answer.")
 ]
 MaxDecision: TypeAlias = Annotated[
-    str | None, typer.Option("--max-decision-s", metavar="F", help="Wall seconds for one decision, on average.")
+    str | None, typer.Option("--max-decision-cpu-s", metavar="F", help="CPU seconds for one decision, on average.")
 ]
 Resamples: TypeAlias = Annotated[
     str | None, typer.Option("--resamples", metavar="N", help="Draws behind the bounds, at least; small levels take more.")

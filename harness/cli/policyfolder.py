@@ -25,7 +25,8 @@ FORMAT = "policy/1"
 LIMITS = ("max_batch", "max_rounds", "max_attempts", "frontier", "seed")
 VALUE = ("beta1", "beta2", "normalize", "objective", "weight", "group_by")
 GATE = (
-    "alpha", "min_gain", "quality_margin", "group_margin", "max_off_support", "max_decision_s", "resamples", "power", "repeats",
+    "alpha", "min_gain", "quality_margin", "group_margin", "max_off_support", "max_decision_cpu_s", "resamples", "power",
+    "repeats",
 )  # fmt: skip
 PROCESS = ("load_cpu_s", "decision_cpu_s", "replay_cpu_s", "wall_factor", "memory_mib", "output_kib")
 SETTINGS: Mapping[str, tuple[str, ...]] = {"limits": LIMITS, "value": VALUE, "gate": GATE, "process": PROCESS}

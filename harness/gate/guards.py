@@ -90,13 +90,17 @@ def support(candidate: Evaluation, bounds: Bounds) -> Part:
 
 
 def decision_time(candidate: Evaluation, bounds: Bounds) -> Part:
-    """Ask that decisions are quick. Measured: the one part that does not repeat to the digit."""
+    """Ask that decisions are quick, in CPU time, which a busy machine does not lengthen; loading the policy is shared among them.
+
+    Measured: the one part that does not repeat to the digit.
+    """
     trajectories = [result.trajectory for result in candidate.results]
     asked = sum(len(trajectory.rounds) + (trajectory.stop is Stop.POLICY_STOPPED) for trajectory in trajectories)
-    mean = math.fsum(result.decide_s for result in candidate.results) / asked if asked else 0.0
-    figures: dict[str, Figure] = {"decision_s": mean, "decisions": asked, "max_decision_s": bounds.max_decision_s}
-    words = f"{mean * 1000:.2f} ms on average over {asked:,} decisions (asked: at most {bounds.max_decision_s * 1000:g} ms)"
-    return Part(PartName.DECISION_TIME, _answer(mean <= bounds.max_decision_s), words, figures)
+    mean = math.fsum(result.cpu_s for result in candidate.results) / asked if asked else 0.0
+    most = bounds.max_decision_cpu_s
+    figures: dict[str, Figure] = {"decision_cpu_s": mean, "decisions": asked, "max_decision_cpu_s": most}
+    words = f"{mean * 1000:.2f} ms of CPU time on average over {asked:,} decisions (asked: at most {most * 1000:g} ms)"
+    return Part(PartName.DECISION_TIME, _answer(mean <= most), words, figures)
 
 
 def _answer(passed: bool) -> Outcome:

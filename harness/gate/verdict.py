@@ -54,7 +54,7 @@ class Bounds:
     quality_margin: float = 0.01
     group_margin: float = 0.05
     max_off_support: float = 0.6
-    max_decision_s: float = 0.1
+    max_decision_cpu_s: float = 0.1
     allow_local: bool = False
     resamples: int = 10_000
     power: float = 0.8

@@ -75,7 +75,7 @@ def test_every_limit_of_a_guest_can_be_set(folder: Path) -> None:
 
 def test_every_bound_of_the_gate_can_be_set(folder: Path) -> None:
     given = {"alpha": 0.1, "min_gain": 0.2, "quality_margin": 0.3, "group_margin": 0.4, "max_off_support": 0.5}
-    given |= {"max_decision_s": 0.6, "allow_local": True, "resamples": 20_000, "power": 0.7, "seed": 8}
+    given |= {"max_decision_cpu_s": 0.6, "allow_local": True, "resamples": 20_000, "power": 0.7, "seed": 8}
 
     assert wiring.bounds(config.load(given).settings) == Bounds(**given)
     assert len(given) == len(fields(Bounds))

@@ -205,16 +205,15 @@ def test_the_record_has_to_answer_most_picks(wasted: int, expected: str) -> None
     assert answer(judged(valued(BETTER, wasted=wasted)), PartName.SUPPORT) == expected
 
 
-@pytest.mark.parametrize(("decide_s", "expected"), [(0.09, "pass"), (0.11, "refuse")])
-def test_decisions_have_to_be_quick(decide_s: float, expected: str) -> None:
-    assert answer(judged(valued(BETTER, decide_s=decide_s)), PartName.DECISION_TIME) == expected
+@pytest.mark.parametrize(("cpu_s", "expected"), [(0.09, "pass"), (0.11, "refuse")])
+def test_decisions_have_to_be_quick(cpu_s: float, expected: str) -> None:
+    assert answer(judged(valued(BETTER, cpu_s=cpu_s)), PartName.DECISION_TIME) == expected
 
 
 def test_an_answer_that_ends_the_search_is_a_decision() -> None:
     """One round and the empty batch after it: two decisions in 0.15 seconds."""
     stopped = [
-        replace(one, trajectory=replace(one.trajectory, stop=Stop.POLICY_STOPPED))
-        for one in valued(BETTER, decide_s=0.15).results
+        replace(one, trajectory=replace(one.trajectory, stop=Stop.POLICY_STOPPED)) for one in valued(BETTER, cpu_s=0.15).results
     ]
 
     assert answer(judged(evaluation(stopped)), PartName.DECISION_TIME) == "pass"
@@ -255,7 +254,7 @@ def test_the_mean_is_over_groups_where_the_settings_say_so() -> None:
 
 
 def test_one_refusal_outweighs_every_pass_and_all_are_named() -> None:
-    verdict = judged(valued(BETTER, wasted=9, decide_s=1.0))
+    verdict = judged(valued(BETTER, wasted=9, cpu_s=1.0))
 
     assert verdict.outcome is Outcome.REFUSE
     assert verdict.reason.startswith("refused by support, decision-time: the record had no answer")
