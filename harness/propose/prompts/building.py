@@ -71,6 +71,8 @@ class _Writer:
         self._ask = ask
         self._fence = fence
         self._always = _always(ask) | {"data": fence.data, "key": fence.key}
+        shown = (*ask.parents, *(one.judged for one in ask.inspirations))
+        self._headed = {judged.version.number: _headed(judged) for judged in shown}
 
     def fitted(self, pieces: Sequence[Piece]) -> Prompt:
         """Return the prompt with as many of the pieces as its budget has room for."""
@@ -84,10 +86,10 @@ class _Writer:
         def told(part: Part, of: int | None = None) -> list[Foreign]:
             return [Foreign(piece.text) for piece in kept if piece.part is part and of in (None, piece.of)]
 
-        ask, number_of = self._ask, [judged.version.number for judged in self._ask.parents]
+        ask = self._ask
         parents = [
-            _headed(judged) | {"groups": told(Part.GROUPS, number), "replays": told(Part.REPLAYS, number)}
-            for judged, number in zip(ask.parents, number_of, strict=True)
+            self._headed[number] | {"groups": told(Part.GROUPS, number), "replays": told(Part.REPLAYS, number)}
+            for number in (judged.version.number for judged in ask.parents)
         ]
         versions = told(Part.VERSIONS)
         system = _render("system", interface=[piece.text for piece in kept if piece.part is Part.INTERFACE])
@@ -99,7 +101,7 @@ class _Writer:
             unlisted=len(ask.brief.history) - len(versions),
             faults=told(Part.FAULTS),
             inspirations=[
-                _headed(one.judged) | {"purpose": one.purpose.value}
+                self._headed[one.judged.version.number] | {"purpose": one.purpose.value}
                 for one in ask.inspirations
                 if told(Part.INSPIRATIONS, one.judged.version.number)
             ],
