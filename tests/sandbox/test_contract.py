@@ -116,14 +116,13 @@ def test_a_slow_policy_is_stopped_by_the_sum_of_its_decisions(sandbox: Sandbox) 
     assert fault.round > 3
 
 
-def test_many_short_waits_are_one_long_wait(sandbox: Sandbox) -> None:
-    """A policy that sleeps in each decision, too briefly for anybody to look, has no more wall time than others."""
-    naps = policy("time.sleep(0.03)\nreturn [0]", top="import time")
+def test_many_short_waits_are_no_fault(sandbox: Sandbox) -> None:
+    """Most of them may be the machine's or the network's; a policy that naps gains a tenth of a second for each round at most."""
+    naps = policy("time.sleep(0.03)\nreturn [0] if view.round < 20 else None", top="import time")
     fault = fault_of(sandbox, naps, replace(QUICK, replay_cpu_s=0.1), rounds=40)
 
-    assert fault.kind is FaultKind.REPLAY_TIMEOUT
-    assert fault.figures["used_wall_s"] > fault.figures["limit_wall_s"] == 0.4
-    assert fault.figures["used_cpu_s"] < 0.1
+    assert fault.kind is FaultKind.BAD_ANSWER
+    assert fault.round == 20
 
 
 def test_a_fault_carries_its_figures(sandbox: Sandbox) -> None:
