@@ -63,10 +63,8 @@ def exchanged(connection: Connection, place: Place, asked: Asked, exchange: Exch
     if there is None:
         connection.execute(insert(tables.exchanges).values(**place._asdict(), **row))
     elif there.request != row["request"]:
-        raise StoreError(
-            f"run {place.run} asked another question as call {place.number} for position {place.position} before; the trees, the settings or "
-            "the harness are not those that it began with"
-        )
+        where = f"call {place.number} for position {place.position}"
+        raise StoreError(f"run {place.run} asked another question as {where} before; another process may be taking it on")
 
 
 def ended(connection: Connection, place: Place, outcome: Outcome, at: str) -> None:

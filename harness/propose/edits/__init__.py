@@ -5,7 +5,7 @@ from harness.propose.edits.base import Edited, EditKind, FaultReason, ProposalFa
 from harness.propose.edits.forms import REASONS, answer_form
 from harness.propose.edits.parameters import allowed_values
 from harness.propose.edits.repair import advice, repair_request, repairable
-from harness.propose.edits.samecode import same_code
+from harness.propose.edits.samecode import same_code, shape
 
 __all__ = [
     "REASONS",
@@ -20,4 +20,5 @@ __all__ = [
     "repair_request",
     "repairable",
     "same_code",
+    "shape",
 ]
