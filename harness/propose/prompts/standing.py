@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.policy import Origin
@@ -115,17 +116,29 @@ def _sort(fault: Fault) -> object:
 
 
 def telling_replays(evaluation: Evaluation) -> tuple[Telling, ...]:
-    """Return the replays that tell most of a policy: where it faulted, else those worth least, and the one worth most."""
+    """Return the replays that tell most of a policy: where it faulted, else those worth least, and the one worth most.
+
+    Of those worth least no group of trees has two before each has one: one hard task would fill the prompt, and values of
+    different tasks need not be on one scale.
+    """
     results = evaluation.results
     faulted = [Telling(result, place, "faulted") for place, result in enumerate(results) if result.trajectory.fault]
     if faulted:
         return tuple(faulted[:1])
-    valued = sorted(
-        ((value, place) for place, result in enumerate(results) if (value := result.figures.value) is not None),
+    groups = groups_of(results, evaluation.settings.group_by)
+    valued = sorted((value, place) for place, result in enumerate(results) if (value := result.figures.value) is not None)
+    before: Counter[str] = Counter()
+    turns: list[tuple[int, float, int]] = []
+    for value, place in valued:
+        group = groups[results[place].tree]
+        turns.append((before[group], value, place))
+        before[group] += 1
+    worst = [place for _, _, place in sorted(turns)[:WORST_TREES]]
+    best = [place for _, place in reversed(valued) if place not in worst][:BEST_TREES]
+    return (
+        *(Telling(results[place], place, "worst") for place in worst),
+        *(Telling(results[place], place, "best") for place in best),
     )
-    worst = [Telling(results[place], place, "worst") for _, place in valued[:WORST_TREES]]
-    best = [Telling(results[place], place, "best") for _, place in reversed(valued[WORST_TREES:])][:BEST_TREES]
-    return (*worst, *best)
 
 
 def groups_told(judged: Judged, others: Mapping[str, Judged]) -> Iterator[str]:
