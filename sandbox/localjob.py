@@ -96,6 +96,7 @@ class LocalJobs:
         leaves_open = [
             "no container: a kernel bug in one of some 250 allowed calls reaches this machine",
             "memory and CPU time are kept by looking twenty times a second, and processes by one count for all local jobs",
+            "memory that no process has mapped any more, such as most of a shared mapping, is not seen and not limited",
             "side channels of the hardware, and of time",
         ]
         if not given.namespaces and os.getuid() != 0:
