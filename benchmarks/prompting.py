@@ -65,7 +65,7 @@ def _ask(history: Sequence[Judged], trees: Mapping[str, Tree], archive: Archive)
     parents = archive.parents(2)
     best = max(history, key=lambda judged: judged.value or 0.0)
     brief = Brief(history[0], best, tuple(history))
-    development = DevelopmentTrees(trees, trees.__getitem__)
+    development = DevelopmentTrees(trees, lambda digest: replace(trees[digest]))  # read anew, as from a store
     return Ask(brief, EditKind.CROSS, parents, development, archive.inspirations(parents), twins=archive.twins)
 
 

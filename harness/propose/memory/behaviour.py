@@ -60,8 +60,7 @@ def _behaviour(trajectory: Trajectory, widest: int) -> Behaviour:
         roots = turn.picks.count(ROOT)
         opened += roots
         if newest and roots < len(turn.picks):
-            latest = set(newest)
-            followed += sum(pick in latest for pick in turn.picks)
+            followed += sum(map(set(newest).__contains__, turn.picks))
         newest = turn.revealed or newest
         attempts += len(turn.revealed)
     if not picks:
