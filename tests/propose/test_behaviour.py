@@ -29,6 +29,14 @@ def test_going_back_to_what_was_left_lying_is_no_depth() -> None:
     assert behaviour(moved(1, 0.5, [0, 0], [1], [2]).evaluation).depth == 0.5
 
 
+def test_a_round_that_reveals_nothing_does_not_make_old_what_was_just_revealed() -> None:
+    source = """class Policy:
+    def __init__(self, context): ...
+    def decide(self, view): return [[0], [0], [1], []][view.round - 1]
+"""
+    assert behaviour(judged(1, source, [tree("root>a", "a>b", "b>c")]).evaluation).depth == 1.0
+
+
 def test_stopping_counts_one_half_after_32_attempts_and_nothing_where_the_policy_did_not_stop() -> None:
     batch = [0] * 8
     own, spent = (moved(1, 0.5, batch, batch, batch, batch, stop=stop) for stop in (Stop.POLICY_STOPPED, Stop.MAX_ROUNDS))

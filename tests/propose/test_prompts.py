@@ -296,6 +296,15 @@ def test_a_tree_that_is_not_for_development_stops_the_prompt() -> None:
         build(leaked)
 
 
+def test_one_foreign_tree_among_the_figures_of_any_version_stops_the_prompt() -> None:
+    """Neither its code nor its replays are shown, but its value is a mean over all its trees."""
+    held_out = tree("root>a")
+    ask = asked([judged(1, OPENS), judged(2, STOPS, [*TREES, held_out]), judged(3, FOLLOWS)])
+
+    with pytest.raises(ValueError, match="no development tree"):
+        build(ask)
+
+
 def test_a_reader_that_hands_out_another_tree_is_stopped_too() -> None:
     trees = DevelopmentTrees([TREES[0].digest], {TREES[0].digest: TREES[1]}.__getitem__)
 

@@ -55,6 +55,15 @@ def test_the_one_used_least_goes_first_then_the_one_unused_for_longest_never_the
     assert {14, 1, 2} <= {lesson.number for lesson in second.lessons}
 
 
+def test_of_those_used_as_often_the_one_unused_for_longest_goes() -> None:
+    """All have been used once, the first one last."""
+    answers = [(f"lesson {number}", "") for number in range(1, LESSONS + 1)]
+    answers += [("", f"as L{number} says") for number in (*range(2, LESSONS + 1), 1)]
+
+    assert Scratchpad.of([*answers, ("one more", "")]).lessons[0].number == 1
+    assert 2 not in {lesson.number for lesson in Scratchpad.of([*answers, ("one more", "")]).lessons}
+
+
 def test_naming_a_lesson_often_in_one_answer_counts_once() -> None:
     assert Scratchpad.of([("stop early", ""), ("", "L1 L1 L1")]).lessons[0].uses == 1
 
