@@ -14,30 +14,22 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from harness.models import naming
-from harness.models.base import Answer, ContextOverflow, Finish, ModelError, ModelTimeout, Role, Usage
+from harness.models.base import Answer, Finish, ModelError, Role, Usage
 from harness.models.redaction import redacted
+from harness.models.translation import translated
 
 if TYPE_CHECKING:
+    from httpx2 import AsyncClient
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model as AskedModel
+    from pydantic_ai.providers import Provider
 
     from harness.models.base import Request
     from harness.models.naming import Named
     from harness.models.prices import Price
 
 INSTALL = 'pip install "dream-harness[llm]"'
-KEY_VARIABLES = {
-    "openai": "OPENAI_API_KEY",
-    "openai-chat": "OPENAI_API_KEY",
-    "openai-responses": "OPENAI_API_KEY",
-    "anthropic": "ANTHROPIC_API_KEY",
-    naming.COMPATIBLE: "OPENAI_COMPATIBLE_API_KEY",
-}
-"""Where the key of a provider is looked for first; the client knows of others."""
-
 _FINISHES = {"stop": Finish.STOP, "length": Finish.LENGTH, "content_filter": Finish.REFUSED}
-_LONGEST_MESSAGE = 600
-_OVERFLOWS = ("context_length_exceeded", "exceed_context_size", "maximum context length", "context window", "context size")
 
 
 class Client:
@@ -60,7 +52,7 @@ class Client:
         """
         if importlib.util.find_spec("pydantic_ai") is None:
             raise ModelError(f"{self.name}: language models need a client that is not installed; {INSTALL}")
-        variable = self._named.key_variable or KEY_VARIABLES.get(self._named.provider)
+        variable = self._named.key_is_in
         optional = self._named.provider == naming.COMPATIBLE and self._named.key_variable is None
         if variable is not None and not optional and not os.environ.get(variable, "").strip():
             raise ModelError(f"{self.name}: no key; put it into the environment variable {variable}")
@@ -68,37 +60,52 @@ class Client:
     def complete(self, request: Request) -> Answer:
         """Ask once and return the whole answer."""
         self.require()
-        import pydantic_ai.direct  # noqa: F401, PLC0415 - takes a second, which is nobody's latency
+        from harness.models.bounded import bounded_client  # noqa: PLC0415 - takes a second, which is nobody's latency
 
         try:
-            model = self._model()
+            http = bounded_client()
+            model = self._model(http)
             began = time.monotonic()
-            response = asyncio.run(_asked(model, request))
+            response = asyncio.run(_asked(model, http, request))
         except Exception as error:  # noqa: BLE001 - the client's edge: whatever it raises is translated once, keys taken out
             # From None: the causes hold headers and bodies.
-            raise self._translated(error, request) from None
+            raise translated(error, self._named, request, self._clean) from None
         return self._answer(response, time.monotonic() - began)
 
-    def _model(self) -> AskedModel:
+    def _model(self, http: AsyncClient) -> AskedModel:
         """Return a model of the client's, for one call."""
         from pydantic_ai.models import infer_model  # noqa: PLC0415 - as above
+        from pydantic_ai.providers import infer_provider  # noqa: PLC0415
 
         if self._named.provider == naming.COMPATIBLE:
-            return self._compatible()
+            return self._compatible(http)
+
+        def provider_of(name: str) -> Provider[Any]:
+            if name.startswith("openai"):
+                from pydantic_ai.providers.openai import OpenAIProvider  # noqa: PLC0415
+
+                return OpenAIProvider(http_client=http)
+            if name == "anthropic":
+                from pydantic_ai.providers.anthropic import AnthropicProvider  # noqa: PLC0415
+
+                return AnthropicProvider(http_client=http)
+            return infer_provider(name)
+
         # Chat Completions takes a seed, and is what most servers speak; `openai-responses:` asks for the other one.
         provider = "openai-chat" if self._named.provider == "openai" else self._named.provider
-        return infer_model(f"{provider}:{self._named.model}")
+        return infer_model(f"{provider}:{self._named.model}", provider_of)
 
-    def _compatible(self) -> AskedModel:
+    def _compatible(self, http: AsyncClient) -> AskedModel:
         from pydantic_ai.models.openai import OpenAIChatModel  # noqa: PLC0415 - as above
         from pydantic_ai.profiles.openai import OpenAIModelProfile  # noqa: PLC0415
         from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider  # noqa: PLC0415
 
-        key = os.environ.get(self._named.key_variable or KEY_VARIABLES[naming.COMPATIBLE], "").strip() or None
+        key = os.environ.get(self._named.key_is_in or "", "").strip() or None
         provider = OpenAICompatibleProvider(
             naming.COMPATIBLE,
             base_url=self._named.url or "",
             api_key=key,
+            http_client=http,
             # Every server knows `max_tokens`; the newer word for it is ignored by some, which then never stop.
             profile=OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False),
         )
@@ -130,37 +137,8 @@ class Client:
     def _clean(self, text: str) -> str:
         return redacted(text, also=() if self._named.key_variable is None else (self._named.key_variable,))
 
-    def _translated(self, error: Exception, request: Request) -> ModelError:
-        from pydantic_ai import exceptions as theirs  # noqa: PLC0415 - as above
 
-        said = self._said(error)
-        if isinstance(error, theirs.ModelContextWindowExceededError) or _is_overflow(error, said):
-            return ContextOverflow(f"{self.name}: the prompt is longer than the model can read: {said}")
-        unsent = isinstance(error, theirs.ModelConnectionError) and error.phase in {"pool", "connect"}
-        timeouts = (theirs.ModelRequestTimeout, theirs.ModelTimeoutError)
-        if isinstance(error, timeouts) and not unsent:
-            return ModelTimeout(
-                f"{self.name}: no answer in {request.timeout_s:g} s; give it more with model_timeout_s", billed=True
-            )
-        if isinstance(error, ImportError):
-            return ModelError(f"{self.name}: the client for this provider is not installed: {said}")
-        if isinstance(error, theirs.ModelAPIError):
-            waiting_helps = (theirs.ModelRateLimitError, theirs.ModelUnavailableError, theirs.ModelServerError)
-            again = isinstance(error, (*waiting_helps, theirs.ModelConnectionError)) and _may_retry(error)
-            billed = isinstance(error, theirs.ModelConnectionError) and not unsent
-            helps = _helps(error, self._named)
-            return ModelError(f"{self.name}: {said}{helps}", again=again, wait_s=error.retry_after, billed=billed)
-        if isinstance(error, theirs.UnexpectedModelBehavior):
-            return ModelError(f"{self.name}: what came back is no answer: {said}", again=True, billed=True)
-        return ModelError(f"{self.name}: {said}")
-
-    def _said(self, error: Exception) -> str:
-        """Return an error's words on one line, without keys, cut after that."""
-        words = self._clean(" ".join(_words(error).split()))
-        return words.rstrip(".") if len(words) <= _LONGEST_MESSAGE else words[: _LONGEST_MESSAGE - 1] + "…"
-
-
-async def _asked(model: AskedModel, request: Request) -> ModelResponse:
+async def _asked(model: AskedModel, http: AsyncClient, request: Request) -> ModelResponse:
     from pydantic_ai.direct import model_request  # noqa: PLC0415 - as in `complete`
     from pydantic_ai.settings import ModelSettings  # noqa: PLC0415
 
@@ -173,7 +151,7 @@ async def _asked(model: AskedModel, request: Request) -> ModelResponse:
     )
     if request.seed is not None:
         settings["seed"] = request.seed
-    async with model:
+    async with http, model:
         return await model_request(model, _messages(request), model_settings=settings, instrument=False)
 
 
@@ -189,35 +167,3 @@ def _messages(request: Request) -> list[ModelMessage]:
         else:
             turns.append(theirs.ModelRequest(parts=[theirs.UserPromptPart(message.text)]))
     return turns
-
-
-def _words(error: Any) -> str:
-    """Return what a provider says about an error, else what the client does."""
-    status, body = getattr(error, "status_code", None), getattr(error, "body", None)
-    if status is None:
-        return str(error) or type(error).__name__
-    told = body.get("error", body) if isinstance(body, dict) else body
-    message = told.get("message", told) if isinstance(told, dict) else told
-    return f"the provider answered {status}: {message}" if message else f"the provider answered {status}"
-
-
-def _is_overflow(error: Any, said: str) -> bool:
-    """Tell an overflow that the client does not know as one: local servers have words of their own for it."""
-    return getattr(error, "status_code", None) in {400, 413, 422, 500} and any(word in said.lower() for word in _OVERFLOWS)
-
-
-def _may_retry(error: Any) -> bool:
-    return getattr(error, "provider_retry_hint", None) is not False
-
-
-def _helps(error: Exception, named: Named) -> str:
-    from pydantic_ai import exceptions as theirs  # noqa: PLC0415 - as in `complete`
-
-    if isinstance(error, theirs.ModelAuthenticationError):
-        variable = named.key_variable or KEY_VARIABLES.get(named.provider)
-        return "; look at the key" + (f" in {variable}" if variable is not None else "")
-    if isinstance(error, theirs.ModelNotFoundError):
-        return "; look at the model's name" + (" and its URL" if named.url is not None else "")
-    if isinstance(error, theirs.ModelConnectionError) and named.url is not None:
-        return f"; is a server running at {named.url}?"
-    return ""

@@ -12,6 +12,13 @@ from harness.errors import InputError
 
 COMPATIBLE = "openai-compatible"
 REPLAY = "replay"
+_KEY_VARIABLES = {
+    "openai": "OPENAI_API_KEY",
+    "openai-chat": "OPENAI_API_KEY",
+    "openai-responses": "OPENAI_API_KEY",
+    "anthropic": "ANTHROPIC_API_KEY",
+    COMPATIBLE: "OPENAI_COMPATIBLE_API_KEY",
+}
 _WISH = (
     "expected PROVIDER:NAME such as openai:gpt-5-mini or anthropic:claude-haiku-4-5, openai-compatible:NAME@URL for any other "
     "server, or replay:RUN"
@@ -32,6 +39,11 @@ class Named:
     def name(self) -> str:
         """Return the whole name. Where the key is found is no part of it."""
         return f"{self.provider}:{self.model}" + (f"@{self.url}" if self.url is not None else "")
+
+    @property
+    def key_is_in(self) -> str | None:
+        """Return the variable that the key is read from; None where only the client knows."""
+        return self.key_variable or _KEY_VARIABLES.get(self.provider)
 
 
 def parse(text: str) -> Named:

@@ -296,6 +296,33 @@ def test_the_body_of_a_provider_that_sends_no_json_is_cut() -> None:
         assert len(str(error_of(client(url), asked()))) < 1000
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_an_answer_without_end_is_not_read_to_its_end(packed: bool) -> None:
+    sent = [0]
+
+    def flood(handler: Any) -> None:
+        handler.send_response(200)
+        handler.send_header("content-type", "application/json")
+        handler.send_header("content-length", str(10**12))
+        if packed:
+            handler.send_header("content-encoding", "gzip")
+        handler.end_headers()
+        for _ in range(1000):
+            try:
+                handler.wfile.write(b" " * 2**20)
+            except OSError:
+                return
+            sent[0] += 1
+
+    with serving(flood) as url:
+        error = error_of(client(url), asked())
+
+    assert not error.again
+    assert error.billed
+    assert ("packed" if packed else "longer than 16 MiB") in str(error)
+    assert sent[0] < 100
+
+
 def test_what_is_sent_is_json_that_others_read_too() -> None:
     got: list[dict[str, Any]] = []
 

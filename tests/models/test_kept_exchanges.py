@@ -100,3 +100,14 @@ def test_each_try_counts_in_the_budget() -> None:
     Retried(Budgeted(model, budget, lambda _: None), sleep=lambda _: None).complete(asked())
 
     assert budget.spent.calls == 2
+
+
+def test_who_is_told_to_wait_makes_all_others_wait_that_ask_the_same_model() -> None:
+    waited: list[float] = []
+    model = Retried(Scripted([ModelError("busy", again=True, wait_s=30.0), said("first"), said("second")]), sleep=waited.append)
+
+    model.complete(asked("1"))
+    model.complete(asked("2"))
+
+    assert len(waited) == 2
+    assert all(29 < wait <= 30 for wait in waited)

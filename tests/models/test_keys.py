@@ -117,6 +117,21 @@ def test_a_key_for_one_server_is_not_sent_to_another(monkeypatch: pytest.MonkeyP
     assert "another-key-0123456789" in got[0]
 
 
+def test_a_server_that_sends_us_elsewhere_is_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
+    got: list[str] = []
+
+    def keep(handler: Any) -> None:
+        got.append(str(handler.headers))
+        answering(completion("yes"))(handler)
+
+    with serving(keep) as elsewhere, serving(answering(b"", 307, location=f"{elsewhere}/chat/completions")) as url:
+        error = error_of(Client(naming.parse(f"openai-compatible:m@{url}")), asked())
+
+    assert "307" in str(error)
+    assert got == []
+
+
 def test_what_a_process_prints_as_it_dies_holds_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
     """With all that the client would log, and the traceback of an error that nobody caught."""
     program = (
