@@ -15,9 +15,10 @@ from sqlalchemy import insert, select
 from harness.errors import StoreError
 from harness.gate.spending import level
 from harness.gate.verdict import Look
-from harness.policy import EventKind
+from harness.policy import Event, EventKind
 from harness.score import settings_from
-from harness.store import digests, rows, tables
+from harness.store import digests, history, rows, tables
+from harness.store.reading import one
 from harness.store.records import LedgerEntry, Question, Spent
 
 if TYPE_CHECKING:
@@ -48,40 +49,24 @@ def entries(connection: Connection) -> list[LedgerEntry]:
     return [_entry(row) for row in _rows(connection)]
 
 
-def again(known: Sequence[LedgerEntry], question: Question, trees: frozenset[str]) -> LedgerEntry | None:
-    """Return the entry in which this very question was asked, None where it was not."""
-    return next((entry for entry in known if entry.question == question and frozenset(entry.trees) == trees), None)
+def take(connection: Connection, question: Question, trees: frozenset[str], *, alpha: float, by: str, at: str) -> Look:
+    """Record a look and tell the history of it. The caller holds the write lock.
 
-
-def append(
-    connection: Connection,
-    known: Sequence[LedgerEntry],
-    question: Question,
-    trees: frozenset[str],
-    *,
-    alpha: float,
-    by: str,
-    at: str,
-) -> LedgerEntry:
-    """Record a look. The caller holds the write lock, has read `known`, and tells the history in the same transaction."""
-    before = spent(known, trees, alpha)
-    content = {
-        "number": len(known) + 1,
-        "candidate": question.candidate,
-        "incumbent": question.incumbent,
-        "settings": rows.settings_row(question.settings),
-        "trees": sorted(trees),
-        "alpha": alpha,
-        "look": before.looks + 1,
-        "level": before.following,
-        "spent": before.spent,
-        "by": by,
-        "at": at,
-    }
-    previous = known[-1].digest if known else BEGINNING
-    row = {"number": len(known) + 1, "previous": previous, "entry": content, "digest": digest_of(previous, content)}
-    connection.execute(insert(tables.looks).values(**row))
-    return _entry(connection.execute(select(tables.looks).where(tables.looks.c.digest == row["digest"])).one())
+    Raises:
+        InputError: the store does not hold the candidate.
+        StoreError: the ledger was tampered with.
+    """
+    if not trees:
+        raise ValueError("a look without trees shows nothing")
+    known = entries(connection)
+    entry = next((entry for entry in known if entry.question == question and frozenset(entry.trees) == trees), None)
+    if entry is not None:
+        return _look(entry, known, alpha, is_again=True)
+    of_candidate = select(tables.versions.c.number).where(tables.versions.c.digest == question.candidate)
+    candidate = one(connection, of_candidate, f"there is no version of policy {question.candidate}").number
+    entry = _append(connection, known, question, trees, alpha=alpha, by=by, at=at)
+    history.append(connection, [_looked(candidate, entry)], at)
+    return _look(entry, [*known, entry], alpha, is_again=False)
 
 
 def spent(known: Sequence[LedgerEntry], trees: frozenset[str], alpha: float) -> Spent:
@@ -91,13 +76,6 @@ def spent(known: Sequence[LedgerEntry], trees: frozenset[str], alpha: float) -> 
     each = (math.fsum(used for used, shared in earlier if tree in shared) for tree in trees)
     most = max(each, default=0.0)
     return Spent(looks, most, max(0.0, alpha - most), level(alpha, looks + 1))
-
-
-def look(entry: LedgerEntry, known: Sequence[LedgerEntry], alpha: float, *, is_again: bool) -> Look:
-    """Return a look as the gate takes it: never at a higher level than the one recorded, or than this alpha allows."""
-    now = spent(known, frozenset(entry.trees), alpha)
-    allowed = min(entry.level, level(alpha, entry.look))
-    return Look(entry.look, allowed, entry.spent, now.left, is_again, entry.digest)
 
 
 def problems(connection: Connection) -> Iterator[str]:
@@ -120,6 +98,49 @@ def problems(connection: Connection) -> Iterator[str]:
     for number, digest in told:
         if digest not in there:
             yield f"entry {number} of the ledger of looks was deleted or edited: it is not as the history tells"
+
+
+def _append(
+    connection: Connection,
+    known: Sequence[LedgerEntry],
+    question: Question,
+    trees: frozenset[str],
+    *,
+    alpha: float,
+    by: str,
+    at: str,
+) -> LedgerEntry:
+    before = spent(known, trees, alpha)
+    content = {
+        "number": len(known) + 1,
+        "candidate": question.candidate,
+        "incumbent": question.incumbent,
+        "settings": rows.settings_row(question.settings),
+        "trees": sorted(trees),
+        "alpha": alpha,
+        "look": before.looks + 1,
+        "level": before.following,
+        "spent": before.spent,
+        "by": by,
+        "at": at,
+    }
+    previous = known[-1].digest if known else BEGINNING
+    row = {"number": len(known) + 1, "previous": previous, "entry": content, "digest": digest_of(previous, content)}
+    connection.execute(insert(tables.looks).values(**row))
+    return _entry(connection.execute(select(tables.looks).where(tables.looks.c.digest == row["digest"])).one())
+
+
+def _look(entry: LedgerEntry, known: Sequence[LedgerEntry], alpha: float, *, is_again: bool) -> Look:
+    """Return a look as the gate takes it: never at a higher level than the one recorded, or than this alpha allows."""
+    now = spent(known, frozenset(entry.trees), alpha)
+    allowed = min(entry.level, level(alpha, entry.look))
+    return Look(entry.look, allowed, entry.spent, now.left, is_again, entry.digest)
+
+
+def _looked(candidate: int, entry: LedgerEntry) -> Event:
+    reason = f"look {entry.look} at these {len(entry.trees)} trees, at level {entry.level:.4g}"
+    facts = {"look": entry.number, "ledger": entry.digest, "trees": len(entry.trees), "level": entry.level, "by": entry.by}
+    return Event(EventKind.LOOKED, candidate, None, reason, facts=facts | {"policy": entry.question.incumbent})
 
 
 def _rows(connection: Connection) -> Sequence[Row[*tuple[Any, ...]]]:

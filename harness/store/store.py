@@ -3,8 +3,8 @@
 History is append-only and its events are numbered without gaps. A writer says at which event it decided (`expected_head`);
 if the history has moved on, it is refused. A write moves the head by one for each event it appends, and `propose` appends one.
 
-The incumbent is read from the history: what the last `promoted` or `rolled_back` event outside of any run names. Within a run
-of evolve, `rolled_back` says that development went back to an earlier version; that never touches the incumbent.
+What a method does to the tables stands in the module of its part (`treerows`, `runs`, `versions`, `asked`, `judgements`,
+`history`, `ledger`, `verdicts`); here stands what one transaction holds.
 """
 
 from __future__ import annotations
@@ -13,34 +13,25 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Self
 
-from sqlalchemy import func, insert, select, update
-
-from harness.errors import InputError, StaleError, StoreError
-from harness.policy import Event, EventKind, Version
+from harness.errors import StaleError
 from harness.store import asked as asking
-from harness.store import ledger, rows, tables, verdicts
+from harness.store import history, judgements, ledger, runs, treerows, verdicts, versions
 from harness.store.database import Database
 from harness.store.migrate import migrate
-from harness.store.records import Run, RunPlan, RunState, TreeRow
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from sqlalchemy import Column, Connection, Row, Select
+    from sqlalchemy import Connection
 
     from harness.gate.verdict import Look, Verdict
     from harness.models.base import Exchange
     from harness.models.journal import Asked, Call, Outcome
-    from harness.policy import Candidate
+    from harness.policy import Candidate, Event, EventKind, Version
     from harness.score import Evaluation
-    from harness.store.records import LedgerEntry, Question, RecordedVerdict, Spent
+    from harness.store.records import LedgerEntry, Question, RecordedVerdict, Run, RunPlan, Spent, TreeRow
     from harness.tree import Tree
-
-TURNS = (EventKind.PROMOTED, EventKind.ROLLED_BACK)
-"""The events that say which version is the incumbent, where they belong to no run."""
-CHOICES = (EventKind.SELECTED, EventKind.ROLLED_BACK)
-"""The events of a run that say which of its versions is the best."""
 
 
 class Store:
@@ -86,7 +77,7 @@ class Store:
     def head(self, run: Run | None = None) -> int:
         """Return how many events there are, in all or in one run: what a writer names as the history it has seen."""
         with self._database.read() as connection:
-            return _head(connection, run)
+            return history.head(connection, run)
 
     def check(self) -> list[str]:
         """Return what is broken, a sentence each; empty when all is well. Reads everything."""
@@ -104,25 +95,18 @@ class Store:
         added = 0
         with self._database.write() as connection:
             for tree in trees:
-                known = select(tables.trees.c.digest).where(tables.trees.c.digest == tree.digest)
-                if connection.execute(known).first() is None:
-                    connection.execute(insert(tables.trees).values(**rows.tree_row(tree), added_at=_now()))
-                    added += 1
+                added += treerows.add(connection, tree, _now())
         return added
 
     def tree(self, digest: str) -> Tree:
         """Return a tree."""
-        query = select(tables.trees.c.header, tables.trees.c.nodes).where(tables.trees.c.digest == digest)
         with self._database.read() as connection:
-            return rows.tree_from(_one(connection, query, f"there is no tree {digest!r}"))
+            return treerows.tree(connection, digest)
 
     def tree_rows(self) -> list[TreeRow]:
         """Return all trees without their attempts, by name."""
-        heavy = {"header", "nodes"}
-        query = select(*(column for column in tables.trees.c if column.name not in heavy))
         with self._database.read() as connection:
-            found = connection.execute(query.order_by(tables.trees.c.name, tables.trees.c.digest))
-            return list(map(rows.tree_line, found))
+            return treerows.lines(connection)
 
     # Runs of evolve
 
@@ -133,38 +117,30 @@ class Store:
             InputError: the plan names trees or an incumbent that the store does not hold.
         """
         with self._database.write() as connection:
-            _refuse_unknown_trees(connection, {*plan.development, *plan.held_out})
+            treerows.refuse_unknown(connection, {*plan.development, *plan.held_out})
             if plan.incumbent is not None:
-                _version(connection, plan.incumbent)
-            number = _last(connection, tables.runs.c.number) + 1
-            started = {"state": RunState.RUNNING.value, "started_at": _now()}
-            connection.execute(insert(tables.runs).values(number=number, plan=rows.plan_row(plan), **started))
-            return _run(connection, number)
+                versions.version(connection, plan.incumbent)
+            return runs.begin(connection, plan, _now())
 
     def run(self, number: int) -> Run:
         """Return a run."""
         with self._database.read() as connection:
-            return _run(connection, number)
+            return runs.run(connection, number)
 
     def runs(self) -> list[Run]:
         """Return all runs, the first one first."""
         with self._database.read() as connection:
-            return list(map(rows.run_from, connection.execute(_runs().order_by(tables.runs.c.number))))
+            return runs.runs(connection)
 
     def unfinished_run(self) -> Run | None:
         """Return the latest run that has not finished."""
-        query = _runs().where(tables.runs.c.state == RunState.RUNNING.value).order_by(tables.runs.c.number.desc()).limit(1)
         with self._database.read() as connection:
-            row = connection.execute(query).first()
-            return None if row is None else rows.run_from(row)
+            return runs.unfinished(connection)
 
     def finish_run(self, run: Run) -> Run:
         """Record that a run has come to its end, and return it as it is now."""
         with self._database.write() as connection:
-            _refuse_finished(connection, run)
-            finished = {"state": RunState.FINISHED.value, "finished_at": _now()}
-            connection.execute(update(tables.runs).where(tables.runs.c.number == run.number).values(**finished))
-            return _run(connection, run.number)
+            return runs.finish(connection, run.number, _now())
 
     # Versions
 
@@ -180,43 +156,35 @@ class Store:
             InputError: the run has finished.
         """
         with self._write(expected_head, run) as connection:
-            return _propose(connection, run, candidate)
+            if run is not None:
+                runs.refuse_finished(connection, run.number)
+            return versions.propose(connection, run, candidate, _now())
 
     def record(self, candidate: Candidate) -> Version:
         """Return the version with this source as it was proposed first; where it is new, record it as one of no run."""
         with self._database.write() as connection:
-            row = connection.execute(select(tables.versions).where(tables.versions.c.digest == candidate.digest)).first()
-            return _propose(connection, None, candidate) if row is None else rows.version_from(row)
+            known = versions.by_digest(connection, candidate.digest)
+            return versions.propose(connection, None, candidate, _now()) if known is None else known
 
     def version(self, number: int) -> Version:
         """Return a version as it was proposed first."""
         with self._database.read() as connection:
-            return _version(connection, number)
+            return versions.version(connection, number)
 
     def version_by_digest(self, digest: str) -> Version | None:
         """Return the version with this source, None where it was never recorded."""
         with self._database.read() as connection:
-            row = connection.execute(select(tables.versions).where(tables.versions.c.digest == digest)).first()
-            return None if row is None else rows.version_from(row)
+            return versions.by_digest(connection, digest)
 
     def versions(self) -> list[Version]:
         """Return all versions by number."""
         with self._database.read() as connection:
-            found = connection.execute(select(tables.versions).order_by(tables.versions.c.number))
-            return list(map(rows.version_from, found))
+            return versions.versions(connection)
 
     def run_versions(self, run: Run) -> list[Version]:
         """Return what was proposed in a run, in order of position; a version stands there as often as it was proposed."""
-        versions, proposals = tables.versions.c, tables.proposals.c
-        proposed = (proposals.origin, proposals.rationale, proposals.template, proposals.params, proposals.parent)
-        query = (
-            select(versions.number, versions.source, versions.created_at, *proposed)
-            .join_from(tables.proposals, tables.versions, proposals.version == versions.number)
-            .where(proposals.run == run.number)
-            .order_by(proposals.position)
-        )
         with self._database.read() as connection:
-            return list(map(rows.version_from, connection.execute(query)))
+            return versions.of_run(connection, run.number)
 
     # Models
 
@@ -233,7 +201,7 @@ class Store:
             InputError: the run has finished.
         """
         with self._database.write() as connection:
-            _refuse_finished(connection, run)
+            runs.refuse_finished(connection, run.number)
             asking.exchanged(connection, asking.Place(run.number, asked.position, number), asked, exchange)
 
     def ended(self, run: Run, asked: Asked, number: int, outcome: Outcome) -> None:
@@ -243,7 +211,7 @@ class Store:
             InputError: the run has finished.
         """
         with self._database.write() as connection:
-            _refuse_finished(connection, run)
+            runs.refuse_finished(connection, run.number)
             asking.ended(connection, asking.Place(run.number, asked.position, number), outcome, _now())
 
     # Evaluations
@@ -267,25 +235,15 @@ class Store:
             InputError: the run has finished.
         """
         with self._write(expected_head, run) as connection:
-            _refuse_finished(connection, run)
+            runs.refuse_finished(connection, run.number)
             for split, evaluation in evaluations.items():
-                if evaluation.policy != version.candidate.digest:
-                    message = f"the evaluation of policy {evaluation.policy!r} is not one of version {version.number}"
-                    raise ValueError(message)
-                before = _evaluation(connection, run, version, split)
-                if before is None:
-                    _insert_evaluation(connection, run, version, split, evaluation)
-                elif _outcome(before) != _outcome(evaluation):
-                    raise StoreError(
-                        f"run {run.number} judged version {version.number} on {split} before, with another outcome; "
-                        "the policy or the sandbox does not repeat"
-                    )
-            _append(connection, events)
+                judgements.record(connection, run.number, version, split, evaluation, at=_now())
+            history.append(connection, events, _now())
 
     def evaluation(self, run: Run, version: Version, split: str) -> Evaluation | None:
         """Return an evaluation as it was recorded, None where there is none."""
         with self._database.read() as connection:
-            return _evaluation(connection, run, version, split)
+            return judgements.find(connection, run.number, version.number, split)
 
     # Events
 
@@ -296,7 +254,7 @@ class Store:
             StaleError: the history has moved on.
         """
         with self._write(expected_head) as connection:
-            return _append(connection, events)
+            return history.append(connection, events, _now())
 
     def events(
         self,
@@ -307,35 +265,18 @@ class Store:
         limit: int | None = None,
     ) -> list[Event]:
         """Return events in order: those of a version, of a run, of some kinds, those after a number; `limit` takes the first."""
-        columns = tables.events.c
-        query = select(tables.events).order_by(columns.number).limit(limit)
-        if version is not None:
-            query = query.where(columns.version == version)
-        if run is not None:
-            query = query.where(columns.run == run)
-        if kinds is not None:
-            query = query.where(columns.kind.in_([kind.value for kind in kinds]))
-        if after is not None:
-            query = query.where(columns.number > after)
         with self._database.read() as connection:
-            return list(map(rows.event_from, connection.execute(query)))
+            return history.events(connection, version=version, run=run, kinds=kinds, after=after, limit=limit)
 
     def incumbent(self) -> Version | None:
         """Return the version promoted last, or the one that a later rollback returned to; None before the first promotion."""
-        events = tables.events.c
-        query = (
-            select(events.to)
-            .where(events.run.is_(None), events.kind.in_([kind.value for kind in TURNS]))
-            .order_by(events.number.desc())
-            .limit(1)
-        )
         with self._database.read() as connection:
-            number = connection.execute(query).scalar()
-            return None if number is None else _version(connection, number)
+            number = history.incumbent(connection)
+            return None if number is None else versions.version(connection, number)
 
     def turns(self) -> list[Event]:
         """Return the promotions and rollbacks that made a version the incumbent, in order."""
-        return [event for event in self.events(kinds=TURNS) if event.run is None]
+        return [event for event in self.events(kinds=history.TURNS) if event.run is None]
 
     def turn(self, event: Event, seen: int) -> Event:
         """Append a promotion or rollback. `seen` is the number of the last one that the writer knows of, 0 for none.
@@ -343,14 +284,11 @@ class Store:
         Raises:
             StaleError: there was another one since.
         """
-        events = tables.events.c
-        kinds = [kind.value for kind in TURNS]
         with self._database.write() as connection:
-            query = select(func.coalesce(func.max(events.number), 0)).where(events.run.is_(None), events.kind.in_(kinds))
-            last = connection.execute(query).scalar_one()
+            last = history.last_turn(connection)
             if last != seen:
                 raise StaleError(seen, last)
-            return _append(connection, [event])[0]
+            return history.append(connection, [event], _now())[0]
 
     # The gate
 
@@ -361,22 +299,8 @@ class Store:
             InputError: the store does not hold the candidate.
             StoreError: the ledger was tampered with.
         """
-        wanted = frozenset(trees)
-        if not wanted:
-            raise ValueError("a look without trees shows nothing")
         with self._database.write() as connection:
-            known = ledger.entries(connection)
-            entry = ledger.again(known, question, wanted)
-            if entry is not None:
-                return ledger.look(entry, known, alpha, is_again=True)
-            candidate = _one(
-                connection,
-                select(tables.versions.c.number).where(tables.versions.c.digest == question.candidate),
-                f"there is no version of policy {question.candidate}",
-            ).number
-            entry = ledger.append(connection, known, question, wanted, alpha=alpha, by=by, at=_now())
-            _append(connection, [_looked(candidate, entry)])
-            return ledger.look(entry, [*known, entry], alpha, is_again=False)
+            return ledger.take(connection, question, frozenset(trees), alpha=alpha, by=by, at=_now())
 
     def looks(self) -> list[LedgerEntry]:
         """Return the ledger, the first look first.
@@ -409,34 +333,18 @@ class Store:
         Raises:
             InputError: the verdict rests on a look that the ledger does not hold, or the store holds no such version.
         """
-        for named, version, digest in (
-            ("candidate", candidate, verdict.candidate),
-            ("incumbent", incumbent, verdict.incumbent),
-        ):
-            if version is not None and version.candidate.digest != digest:
-                message = f"the verdict's {named} is policy {digest!r}, not version {version.number}"
-                raise ValueError(message)
         with self._database.write() as connection:
-            if verdict.look is not None and verdict.look.ledger:
-                of_look = select(tables.looks.c.number).where(tables.looks.c.digest == verdict.look.ledger)
-                _one(connection, of_look, f"there is no look {verdict.look.ledger!r}")
-            number = _last(connection, tables.verdicts.c.number) + 1
-            versions = {"candidate": candidate.number, "incumbent": incumbent.number if incumbent else None}
-            head = {"number": number, **versions, "by": by, "at": _now()}
-            facts = verdicts.insert_verdict(connection, head, verdict, manifest or {})
-            _append(connection, [Event(EventKind.GATED, candidate.number, None, verdict.reason, facts=facts)])
-            return number
+            return verdicts.record(connection, verdict, candidate, incumbent, by=by, manifest=dict(manifest or {}), at=_now())
 
     def verdict(self, number: int) -> RecordedVerdict:
         """Return a verdict."""
-        query = select(tables.verdicts).where(tables.verdicts.c.number == number)
         with self._database.read() as connection:
-            return verdicts.verdict_of(_one(connection, query, f"there is no verdict {number}"))
+            return verdicts.verdict(connection, number)
 
     def verdicts(self, version: int | None = None) -> list[RecordedVerdict]:
         """Return verdicts in order, all or those about one version, as candidate or as incumbent."""
         with self._database.read() as connection:
-            return list(map(verdicts.verdict_of, connection.execute(verdicts.verdicts_of(version))))
+            return verdicts.verdicts(connection, version)
 
     def development_trees(self, version: Version) -> set[str]:
         """Return the digests of the trees that a version or what it descends from was developed on; the gate leaves them out."""
@@ -446,7 +354,7 @@ class Store:
     @contextmanager
     def _write(self, expected_head: int, run: Run | None = None) -> Iterator[Connection]:
         with self._database.write() as connection:
-            head = _head(connection, run)
+            head = history.head(connection, run)
             if head != expected_head:
                 raise StaleError(expected_head, head)
             yield connection
@@ -454,140 +362,3 @@ class Store:
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def _last(connection: Connection, column: Column[int], **where: int) -> int:
-    query = select(func.coalesce(func.max(column), 0)).filter_by(**where)
-    return connection.execute(query).scalar_one()
-
-
-def _head(connection: Connection, run: Run | None) -> int:
-    if run is None:
-        return _last(connection, tables.events.c.number)
-    query = select(func.count()).select_from(tables.events).where(tables.events.c.run == run.number)
-    return connection.execute(query).scalar_one()
-
-
-def _one(connection: Connection, query: Select[Any], missing: str) -> Row[*tuple[Any, ...]]:
-    row = connection.execute(query).first()
-    if row is None:
-        raise InputError(f"{missing} in the store")
-    return row
-
-
-def _propose(connection: Connection, run: Run | None, candidate: Candidate) -> Version:
-    query = select(tables.versions.c.number, tables.versions.c.created_at).where(tables.versions.c.digest == candidate.digest)
-    known = connection.execute(query).first()
-    number, created_at = known or (_last(connection, tables.versions.c.number) + 1, _now())
-    came_from = rows.provenance_row(candidate)
-    if known is None:
-        new = {"number": number, "digest": candidate.digest, "source": candidate.source, "created_at": created_at}
-        connection.execute(insert(tables.versions).values(**new, **came_from))
-    facts: dict[str, Any] = {"digest": candidate.digest, "known": known is not None}
-    if run is not None:
-        _refuse_finished(connection, run)
-        position = facts["position"] = _last(connection, tables.proposals.c.position, run=run.number) + 1
-        proposal = {"run": run.number, "position": position, "version": number}
-        connection.execute(insert(tables.proposals).values(**proposal, **came_from))
-    event = Event(EventKind.PROPOSED, number, run.number if run else None, candidate.rationale, facts=facts)
-    _append(connection, [event])
-    return Version(number, candidate, created_at)
-
-
-def _looked(candidate: int, entry: LedgerEntry) -> Event:
-    reason = f"look {entry.look} at these {len(entry.trees)} trees, at level {entry.level:.4g}"
-    facts = {"look": entry.number, "ledger": entry.digest, "trees": len(entry.trees), "level": entry.level, "by": entry.by}
-    return Event(EventKind.LOOKED, candidate, None, reason, facts=facts | {"policy": entry.question.incumbent})
-
-
-def _version(connection: Connection, number: int) -> Version:
-    query = select(tables.versions).where(tables.versions.c.number == number)
-    return rows.version_from(_one(connection, query, f"there is no version {number}"))
-
-
-def _runs() -> Select[Any]:
-    runs, events = tables.runs.c, tables.events.c
-    best = (
-        select(events.to)
-        .where(events.run == runs.number, events.kind.in_([kind.value for kind in CHOICES]))
-        .order_by(events.number.desc())
-        .limit(1)
-        .scalar_subquery()
-    )
-    return select(tables.runs, best.label("best"))
-
-
-def _run(connection: Connection, number: int) -> Run:
-    return rows.run_from(_one(connection, _runs().where(tables.runs.c.number == number), f"there is no run {number}"))
-
-
-def _refuse_finished(connection: Connection, run: Run) -> None:
-    if _run(connection, run.number).state is RunState.FINISHED:
-        raise InputError(f"run {run.number} has finished; nothing can be added to it")
-
-
-def _refuse_unknown_trees(connection: Connection, digests: set[str]) -> None:
-    known = set(connection.execute(select(tables.trees.c.digest)).scalars())
-    unknown = sorted(digests - known)
-    if unknown:
-        raise InputError(f"the plan names {len(unknown)} trees that the store does not hold, {unknown[0]!r} first; add them")
-
-
-def _insert_evaluation(connection: Connection, run: Run, version: Version, split: str, evaluation: Evaluation) -> None:
-    number = _last(connection, tables.evaluations.c.number) + 1
-    head = {
-        "number": number,
-        "run": run.number,
-        "version": version.number,
-        "split": str(split),
-        "policy": evaluation.policy,
-        "sandbox": evaluation.sandbox,
-        "settings": rows.settings_row(evaluation.settings),
-        "replays": len(evaluation.results),
-        "value": evaluation.value,
-        "judged_at": _now(),
-    }
-    connection.execute(insert(tables.evaluations).values(**head))
-    replays = [
-        {"evaluation": number, "place": place} | rows.result_row(result) for place, result in enumerate(evaluation.results)
-    ]
-    if replays:
-        connection.execute(insert(tables.replays), replays)
-
-
-def _evaluation(connection: Connection, run: Run, version: Version, split: str) -> Evaluation | None:
-    columns = tables.evaluations.c
-    query = select(tables.evaluations).where(
-        columns.run == run.number, columns.version == version.number, columns.split == str(split)
-    )
-    row = connection.execute(query).first()
-    if row is None:
-        return None
-    replays = (
-        select(tables.replays, tables.trees.c.task)
-        .join_from(tables.replays, tables.trees, tables.replays.c.tree == tables.trees.c.digest)
-        .where(tables.replays.c.evaluation == row.number)
-        .order_by(tables.replays.c.place)
-    )
-    return rows.evaluation_from(row, connection.execute(replays))
-
-
-def _outcome(evaluation: Evaluation) -> list[Any]:
-    """Return what must repeat: all but times, memory and the words of a fault."""
-    return [(result.tree, result.trajectory.rounds, result.trajectory.stop, result.figures) for result in evaluation.results]
-
-
-def _append(connection: Connection, events: Sequence[Event]) -> list[Event]:
-    at = _now()
-    new = []
-    for number, event in enumerate(events, start=_last(connection, tables.events.c.number) + 1):
-        if event.run is None and event.kind in TURNS and event.to is None:
-            message = f"the event {event.kind.value!r} names no version in `to`; the incumbent is read from it"
-            raise ValueError(message)
-        new.append(rows.event_row(event) | {"number": number, "at": at})
-    if new:
-        connection.execute(insert(tables.events), new)
-    return [
-        Event(event.kind, event.version, event.run, event.reason, event.to, event.facts, row["number"], at)
-        for event, row in zip(events, new, strict=True)
-    ]
