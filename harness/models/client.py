@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from harness.models.prices import Price
 
 INSTALL = 'pip install "dream-harness[llm]"'
+_NO_TAGS = ("\0 no such tag", "\0 nor its end")
 _FINISHES = {"stop": Finish.STOP, "length": Finish.LENGTH, "content_filter": Finish.REFUSED}
 
 
@@ -106,8 +107,9 @@ class Client:
             base_url=self._named.url or "",
             api_key=key,
             http_client=http,
-            # Every server knows `max_tokens`; the newer word for it is ignored by some, which then never stop.
-            profile=OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False),
+            # Every server knows `max_tokens`; the newer word for it is ignored by some, which then never stop. What a model
+            # thinks aloud stays in its text: whoever reads that tells an answer from thoughts that were cut.
+            profile=OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False, thinking_tags=_NO_TAGS),
         )
         return OpenAIChatModel(self._named.model, provider=provider)
 

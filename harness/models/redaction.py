@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import html
 import os
 import re
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 _HOLDS_KEY = re.compile(r"(?i)(key|token|secret|password|credentials?)$")
 _SHORTEST = 8
@@ -26,13 +26,21 @@ def keys(environment: Mapping[str, str], also: Iterable[str] = ()) -> tuple[str,
 def redacted(text: str, environment: Mapping[str, str] | None = None, also: Iterable[str] = ()) -> str:
     """Return a text without any key of the environment, however it is written in it; default is that of this process."""
     for key in keys(os.environ if environment is None else environment, also):
-        for written in _forms(key):
-            text = text.replace(written, MASK)
+        text = re.sub("".join(map(_written, key)), MASK, text)
     return text
 
 
-def _forms(key: str) -> Iterator[str]:
-    yield key
-    yield quote(key, safe="")
-    yield key.encode("unicode_escape").decode()
-    yield key.replace("\\", "\\\\").replace('"', '\\"').replace("/", "\\/")
+def _written(character: str) -> str:
+    """Return a pattern of the ways in which a character stands in a text: as it is, or escaped as URLs, JSON and HTML have it."""
+    if character.isascii() and character.isalnum():
+        return character
+    code = ord(character)
+    in_url = "".join(f"%{byte:02x}" for byte in character.encode("utf-8", "surrogatepass"))
+    in_html = html.escape(character)
+    forms = (
+        rf"\\{{0,8}}{re.escape(character)}",
+        f"(?i:{in_url})",
+        rf"(?i:\\{{1,8}}u{code:04x}|\\{{1,8}}x{code:02x})",
+        rf"&\#(?:0*{code}|(?i:x0*{code:x}));",
+    )
+    return f"(?:{'|'.join((*forms, re.escape(in_html)))})"

@@ -334,3 +334,32 @@ def test_what_is_sent_is_json_that_others_read_too() -> None:
         client(url).complete(asked("Grüße 🌳\r\n\ttab"))
 
     assert got[0]["messages"][0]["content"] == "Grüße 🌳\r\n\ttab"
+
+
+def test_every_recorded_shape_of_answer_comes_over_the_network_to_its_last_character() -> None:
+    """Fences, odd line ends, attacks, answers that forge a protocol: the client makes nothing of what a model says."""
+    files = sorted((PROJECT / "tests" / "propose" / "answers").glob("*.answer"))
+    texts = [file.read_bytes().partition(b"\n%%%\n")[2].decode() for file in files]
+    texts += [
+        "\0",
+        "\x1b[2J",
+        "\u202e",
+        "x" * 2**20,
+        '{"choices": []}',
+        "data: [DONE]\n\n",
+        "<think>\n",
+        "</think>so",
+        "<|im_end|>",
+        " \n",
+    ]
+
+    def reply(handler: Any) -> None:
+        number = int(json.loads(handler.body)["messages"][0]["content"])
+        answering(completion(texts[number]))(handler)
+
+    with serving(reply) as url:
+        model = client(url)
+        got = [model.complete(asked(str(number))).text for number in range(len(texts))]
+
+    assert len(texts) > 60
+    assert [number for number, text in enumerate(texts) if got[number] != text] == []

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import html
 import json
 import logging
 import subprocess
 import sys
+import time
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
 from asking import answering, asked, completion, error_of, serving
+from builders import tree
 
+from harness import config, score, wiring
 from harness.models import naming
 from harness.models.base import Exchange, ModelError, exchange_fields
 from harness.models.client import Client
+from harness.models.journal import Asked
 from harness.models.recorded import Recorded
 from harness.models.redaction import MASK, keys, redacted
 from harness.models.retried import Retried
+from harness.store.records import RunPlan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +85,32 @@ def test_a_key_that_a_server_gives_back_in_its_answer_is_nowhere(monkeypatch: py
 
     assert f"Your key is {MASK}." in answer.text
     assert_nowhere(answer.text, json.dumps(exchange_fields(kept[0])))
+
+
+@pytest.mark.parametrize("status", [200, 401])
+def test_a_key_that_a_server_gives_back_is_in_no_byte_of_the_store(
+    status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_COMPATIBLE_API_KEY", KEY)
+    one = tree("root>a", scores={"a": 1.0})
+    for name in ("HARNESS_STORE", "HARNESS_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    settings = config.load({"store": f"sqlite:///{tmp_path}/harness.db"}).settings
+    with wiring.open_store(settings, create=True) as store:
+        store.add_trees([one])
+        run = store.begin_run(RunPlan(7, 5, score.Settings(), "docker", (one.digest,)))
+        with serving(echo(status, lambda key: completion(f"it is {key}, so {quote(key)}"))) as url:
+            model = Recorded(
+                Client(naming.parse(f"openai-compatible:m@{url}")), lambda e: store.exchanged(run, Asked(2, "whole", (1,)), 1, e)
+            )
+            with suppress(ModelError):
+                model.complete(asked())
+        (call,) = store.calls(run)
+
+    assert MASK in str(call.exchange.answer or call.exchange.error)
+    kept = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"openai-compatible" in kept or b"scripted:m" in kept
+    assert [part for part in (b"planted", b"qqXZ", b"ZXpp", b"vvWW") if part in kept] == []
 
 
 def test_a_key_with_a_line_end_is_used_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,6 +187,32 @@ def test_variables_that_hold_a_key_are_known_by_their_names(name: str) -> None:
     assert redacted(f"it is {KEY}", {name: KEY}) == f"it is {MASK}"
 
 
+@pytest.mark.parametrize(
+    "write",
+    [
+        str,
+        quote,
+        lambda key: quote(key, safe=""),
+        lambda key: quote(key, safe="").lower().replace("qqxz", "qqXZ").replace("zxpp", "ZXpp").replace("vvww", "vvWW"),
+        json.dumps,
+        lambda key: json.dumps(json.dumps(key)),
+        lambda key: json.dumps(key).replace("/", "\\/"),
+        repr,
+        lambda key: repr(repr(key)),
+        html.escape,
+        lambda key: "".join(c if c.isalnum() else f"&#{ord(c)};" for c in key),
+        lambda key: "".join(c if c.isalnum() else f"\\u{ord(c):04x}" for c in key),
+    ],
+)
+def test_a_key_is_known_however_it_is_written(write: Callable[[str], str]) -> None:
+    told = redacted(f"before {write(KEY)} after", {"MY_KEY": KEY})
+
+    assert_nowhere(told)
+    assert MASK in told
+    assert told.startswith("before ")
+    assert told.endswith(" after")
+
+
 def test_words_that_stand_in_texts_by_themselves_are_left_alone() -> None:
     assert keys({"API_KEY": "none", "HOME": "/home/somebody", "DB_PASSWORD": ""}) == ()
 
@@ -179,3 +238,11 @@ def assert_nowhere(*texts: str) -> None:
     for text in texts:
         for part in ("planted", "qqXZ", "ZXpp", "vvWW"):
             assert part not in text, f"{part!r} in {text[:2000]}"
+
+
+def test_a_text_that_is_made_to_be_slow_to_search_is_not() -> None:
+    began = time.monotonic()
+
+    redacted("\\" * 2**20, {"MY_KEY": "/" * 20})
+
+    assert time.monotonic() - began < 5
