@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
+from pydantic_ai.providers import infer_provider_class
 
 from harness.errors import InputError
-from harness.models.naming import Named, parse
+from harness.models.naming import COMPATIBLE, REPLAY, Named, parse
 
 
 @pytest.mark.parametrize(
@@ -55,3 +59,27 @@ def test_a_key_in_a_name_is_refused_and_not_repeated(url: str) -> None:
         parse(f"openai-compatible:q@{url}")
 
     assert "planted" not in str(raised.value)
+
+
+def test_every_provider_that_the_page_names_is_known_to_the_client() -> None:
+    """Or the client names the package that it lacks, as the page says."""
+    page = Path(__file__).parents[2].joinpath("docs", "models.md").read_text()
+    mentioned = set(re.findall(r"`([a-z-]+):[A-Za-z…]", page)) - {COMPATIBLE, REPLAY, "http"}
+    lacking = {}
+    for provider in mentioned:
+        try:
+            infer_provider_class(provider)
+        except ImportError as error:
+            lacking[provider] = str(error)
+
+    assert {"openai", "anthropic", "openrouter", "deepseek", "fireworks", "together", "azure", "google"} <= mentioned
+    assert all("pydantic-ai-slim[" in message for message in lacking.values())
+    assert set(lacking) <= {"google", "mistral", "groq", "cohere", "bedrock"}
+
+
+def test_every_address_that_the_page_shows_is_a_name() -> None:
+    page = Path(__file__).parents[2].joinpath("docs", "models.md").read_text()
+    shown = re.findall(r"`(openai-compatible:[^`]+@http[^`]+)`", page)
+
+    assert len(shown) >= 5
+    assert all(parse(name).url for name in shown)
