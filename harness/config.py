@@ -172,6 +172,18 @@ class Settings(BaseSettings):
     model_price: Annotated[_Names, Wish("prices such as openai:gpt-5-mini=0.25/2, or none")] = Field(
         None, description="What models cost: USD for a million tokens in and out, where that is not known or is another."
     )
+    model_weight: Annotated[_Names, Wish("weights such as openai:gpt-5-mini=2, or none")] = Field(
+        None, description="How much is expected of each model before anything is known; none is the same of all."
+    )
+    proposer: Annotated[Literal["mix", "templates", "model"], Wish("mix, templates or model")] = Field(
+        "mix", description="Who writes versions: templates and models by turns, or one of them; without a model, templates."
+    )
+    edits: Annotated[_Names, Wish("some of blocks, whole, cross, parameters, template, or none")] = Field(
+        None, description="Kinds of edit that models are asked for; none is all of them."
+    )
+    prompt_chars: Annotated[int, _Number, Field(ge=4000), Wish("a whole number of at least 4000")] = Field(
+        60_000, description="Longest prompt of a model, in characters; what matters least is left out."
+    )
     model_timeout_s: _Seconds = Field(180.0, description="Seconds until a call of a model counts as failed.")
     temperature: Annotated[float, _Number, Field(ge=0, le=2, allow_inf_nan=False), Wish("a number from 0 to 2")] = Field(
         0.8, description="How freely models write."

@@ -177,6 +177,18 @@ def evolve_command(
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="[RUN]", help="Continue an interrupted run: this one, or the latest.")
     ] = None,
+    proposer: of.Proposer = None,
+    model: of.Model = None,
+    model_weight: of.ModelWeight = None,
+    model_price: of.ModelPrice = None,
+    model_timeout_s: of.ModelTimeout = None,
+    temperature: of.Temperature = None,
+    max_output_tokens: of.MaxOutputTokens = None,
+    edits: of.Edits = None,
+    prompt_chars: of.PromptChars = None,
+    budget_usd: of.BudgetUsd = None,
+    budget_tokens: of.BudgetTokens = None,
+    budget_calls: of.BudgetCalls = None,
     seed: of.Seed = None,
     store: of.Store = None,
     sandbox: of.Sandbox = None,
@@ -360,14 +372,21 @@ def show_command(
     context: typer.Context,
     version: Version,
     source: Annotated[bool, typer.Option("--source", help="Print the code alone.")] = False,
+    diff: Annotated[bool, typer.Option("--diff", help="Print what it changed in the version that it is based on.")] = False,
+    prompt: Annotated[bool, typer.Option("--prompt", help="Print what was sent to the model that wrote it.")] = False,
+    answer: Annotated[bool, typer.Option("--answer", help="Print what that model answered.")] = False,
     store: of.Store = None,
     config: of.Config = None,
     as_json: of.AsJson = False,
 ) -> None:
     """Show a version: where it comes from, its code, what it is worth, and why it faulted if it did."""
-    from harness.cli.show import show
+    from harness.cli.show import Alone, show
 
-    raise typer.Exit(show(version, _loaded(context).settings, source, as_json))
+    asked = {Alone.SOURCE: source, Alone.DIFF: diff, Alone.PROMPT: prompt, Alone.ANSWER: answer}
+    alone = [what for what, is_asked in asked.items() if is_asked]
+    if len(alone) > 1:
+        raise InputError(f"--{alone[0]} and --{alone[1]} are two things to print; expected one of them")
+    raise typer.Exit(show(version, _loaded(context).settings, alone[0] if alone else None, as_json))
 
 
 @app.command("diff", short_help="Compare two versions in code and value.")

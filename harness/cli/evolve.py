@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from harness import treefile, wiring
-from harness.cli import policies, report, rules
+from harness import developing, treefile, wiring
+from harness.cli import modeluse, policies, report, rules
 from harness.cli.actor import actor
 from harness.cli.exits import Exit
 from harness.cli.output import counted, note, number
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from harness.cli.progress import Steps
     from harness.config import Loaded, Settings
     from harness.policy import Candidate
+    from harness.propose.base import Proposer
     from harness.store import Run, Store
     from harness.tree import Tree
     from harness.treefile import TreeFile
@@ -46,7 +47,7 @@ _EFFORT = ("repeats", "load_cpu_s", "decision_cpu_s", "replay_cpu_s", "wall_fact
 _ENGINE = ("sandbox", "runtime", "image")
 _JUDGED = ("objective", "weight", "group_by")
 _RULES = ("beta1", "beta2", "normalize", *_JUDGED, "max_batch", "max_rounds", "max_attempts", "frontier")
-_PLANNED = ("seed", "versions", "holdout", *_RULES, *_EFFORT, *_ENGINE)
+_PLANNED = ("seed", "versions", "holdout", *_RULES, *_EFFORT, *_ENGINE, *developing.OPTIONS)
 """Settings that a run keeps from its beginning to its end."""
 
 
@@ -67,7 +68,8 @@ def evolve_command(request: Request, loaded: Loaded) -> int:
 
 
 def _begin(request: Request, loaded: Loaded) -> int:
-    settings = loaded.settings
+    settings = developing.agreed(loaded.settings)
+    asks_models = developing.asks_models(settings)
     files = _files(request, settings)
     start = _start(request, loaded, _scored(files))
     sides = split_trees(dict.fromkeys(start.trees), settings.holdout)
@@ -75,7 +77,9 @@ def _begin(request: Request, loaded: Loaded) -> int:
         wish = "give more trees, or --holdout 0"
         raise InputError(f"no tree is left to develop on: holdout {settings.holdout} holds out all {len(start.trees)}; {wish}")
     # The store comes last: a command that cannot begin makes none.
-    with wiring.sandbox(settings, start.incumbent.origin, note) as sandbox, wiring.open_store(settings, create=True) as store:
+    origin = Origin.MODEL if asks_models else start.incumbent.origin
+    kept = (*_EFFORT, *_ENGINE, *(developing.OPTIONS if asks_models else ()))
+    with wiring.sandbox(settings, origin, note) as sandbox, wiring.open_store(settings, create=True) as store:
         store.add_trees(treefile.read(file) for file in files)
         version = store.record(start.incumbent)
         plan = RunPlan(
@@ -86,13 +90,13 @@ def _begin(request: Request, loaded: Loaded) -> int:
             sides[Split.DEVELOPMENT],
             sides[Split.HELD_OUT],
             version.number,
-            {name: getattr(settings, name) for name in (*_EFFORT, *_ENGINE)},
+            {name: getattr(settings, name) for name in kept},
         )
         run = store.begin_run(plan)
         trees = f"{counted(len(plan.development), 'tree')}, {len(plan.held_out)} held out"
         how = f"{sandbox.name} sandbox{rules.words(plan.settings)}"
         note(f"run {run.number}: {counted(plan.versions, 'version')} over {trees}, {how}")
-        return _take(_Stage(run, settings, store, sandbox, _command(run, loaded)), request)
+        return _take(_stage(run, settings, store, sandbox, loaded), request)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +130,14 @@ def _resume(request: Request, loaded: Loaded) -> int:
         raise InputError(f"{flag(given[0])}: a run goes on with the plan it began with; leave this out, or begin a new run")
     with wiring.open_store(loaded.settings) as store:
         run = _unfinished(str(request.resume), store)
-        settings = loaded.settings.model_copy(update={**run.plan.options, "sandbox": run.plan.sandbox})
+        # A run that began without models goes on without, whatever is set by now.
+        settings = loaded.settings.model_copy(
+            update={"model": None, "proposer": "mix", **run.plan.options, "sandbox": run.plan.sandbox}
+        )
         # What the plan names was agreed to when the run began: nothing is asked again.
         with wiring.sandbox(settings, Origin.TEMPLATE, note) as sandbox:
             note(f"run {run.number} goes on, {run.plan.versions} versions in all, {sandbox.name} sandbox")
-            return _take(_Stage(run, settings, store, sandbox, _command(run, loaded)), request)
+            return _take(_stage(run, settings, store, sandbox, loaded), request)
 
 
 def _command(run: Run, loaded: Loaded) -> str:
@@ -196,6 +203,11 @@ class _Stage:
     store: Store
     sandbox: Sandbox
     command: str
+    proposer: Proposer
+
+
+def _stage(run: Run, settings: Settings, store: Store, sandbox: Sandbox, loaded: Loaded) -> _Stage:
+    return _Stage(run, settings, store, sandbox, _command(run, loaded), developing.proposer(run, settings, store))
 
 
 def _take(stage: _Stage, request: Request) -> int:
@@ -220,9 +232,16 @@ def _take(stage: _Stage, request: Request) -> int:
             note(f"stopped; all that was told is recorded, and {stage.command} goes on from there")
     seconds = time.monotonic() - began
     isolation = isolation_document(stage.sandbox.describe()) if request.as_json else None
-    done = report.Report(stage.run, stage.store.name, judged, held_out, seconds, isolation)
+    done = report.Report(stage.run, stage.store.name, judged, held_out, seconds, isolation, _use(stage))
     report.show(done, request.verbose, request.as_json)
     return 0
+
+
+def _use(stage: _Stage) -> modeluse.ModelUse | None:
+    """Return what the run asked of models, None where it has none."""
+    if not developing.asks_models(stage.settings):
+        return None
+    return modeluse.ModelUse(stage.store.calls(stage.run), developing.spent(stage.proposer))
 
 
 def _told(stage: _Stage, progress: Steps) -> Iterator[Progress | HeldOut]:
@@ -239,7 +258,7 @@ def _told(stage: _Stage, progress: Steps) -> Iterator[Progress | HeldOut]:
     steps_of = evolve(
         stage.run,
         stage.store,
-        wiring.proposer(plan.seed),
+        stage.proposer,
         judge,
         alpha=stage.settings.alpha,
         by=f"{actor()}, run {stage.run.number}",

@@ -103,6 +103,20 @@ ModelPrice: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--model-price", metavar="NAME=IN/OUT…", help="USD for a million tokens in and out, where that is not known."),
 ]
+ModelWeight: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--model-weight", metavar="NAME=F…", help="How much is expected of each model before anything is known."),
+]
+Proposer: TypeAlias = Annotated[
+    str | None, typer.Option("--proposer", metavar="mix|templates|model", help="Who writes versions; mix needs a model as well.")
+]
+Edits: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--edits", metavar="KIND…", help="Edits to ask for: blocks, whole, cross, parameters, template."),
+]
+PromptChars: TypeAlias = Annotated[
+    str | None, typer.Option("--prompt-chars", metavar="N", help="Longest prompt of a model, in characters.")
+]
 ModelTimeout: TypeAlias = Annotated[
     str | None, typer.Option("--model-timeout-s", metavar="S", help="Seconds until a call of a model counts as failed.")
 ]

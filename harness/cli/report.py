@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness.cli import rules
+from harness.cli import modeluse, rules
 from harness.cli.output import counted, number, one_line, say, say_json, table
 from harness.cli.replay import fault_document
 from harness.evolve import Split
@@ -14,6 +14,7 @@ from harness.score import Weight, difference, groups_of, mean, mean_over_groups
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from harness.cli.modeluse import ModelUse
     from harness.evolve import HeldOut, Progress
     from harness.policy import Version
     from harness.propose.base import Judged
@@ -33,6 +34,8 @@ class Report:
     seconds: float
     isolation: Mapping[str, Any] | None
     """What the results were made in; None where nobody asks."""
+    models: ModelUse | None = None
+    """What was asked of models; None for a run without."""
 
     @property
     def incumbent(self) -> Judged:
@@ -141,6 +144,8 @@ def _print(report: Report, pairs: Sequence[_Pair], verbose: bool) -> None:
     if verbose:
         each = [[p.name, _words(p.split), *_cells(_means([p]))[1:]] for p in pairs]
         say("\n" + table(("tree", "side", *head[2:]), each, left=("tree", "side")))
+    if report.models is not None:
+        modeluse.show(report.models)
     for version, fault in _faults(report).items():
         evidence = f"{fault.kind}: {one_line(fault.message)}; `harness show v{version}` says more"
         say(f"\nv{version} faulted on held-out trees and cannot win: {evidence}")
@@ -187,6 +192,8 @@ def _document(report: Report, pairs: Sequence[_Pair]) -> dict[str, Any]:
         "best": report.best.version.number,
         "held_out_faults": {version: fault_document(fault) for version, fault in _faults(report).items()},
     }
+    if report.models is not None:
+        document["models"] = modeluse.document(report.models)
     for split in Split:
         document[split.value] = _means(_side(pairs, split), plan.settings.weight)._asdict()
     recorded = [(split, system, of) for split in Split for system, of in _systems(pairs, split)]

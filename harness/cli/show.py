@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from harness import promotion, wiring
-from harness.cli import rules
+from harness.cli import rules, written
 from harness.cli.export import verdict_document
 from harness.cli.history import turns_table
 from harness.cli.judgements import judgements
@@ -21,10 +22,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from harness.cli.judgements import Judgement
+    from harness.cli.written import Written
     from harness.config import Settings
     from harness.policy import Event, Version
     from harness.score import Result
-    from harness.store import RecordedVerdict
+    from harness.store import RecordedVerdict, Store
 
 _VERDICTS = 3
 """How many of the latest verdicts are shown with their parts."""
@@ -32,25 +34,37 @@ _EXTREMES = 5
 """How many of the worst and of the best trees are shown."""
 
 
-def show(named: str, settings: Settings, source: bool, as_json: bool) -> int:
-    """Show one version."""
+class Alone(StrEnum):
+    """What can be shown of a version without the rest."""
+
+    SOURCE = "source"
+    DIFF = "diff"
+    PROMPT = "prompt"
+    ANSWER = "answer"
+
+
+def show(named: str, settings: Settings, alone: Alone | None, as_json: bool) -> int:
+    """Show one version, or one thing of it alone."""
     with wiring.open_store(settings) as store:
         version = stored_version(named, store)
-        if source:
+        if alone is not None:
             # Byte for byte into a file or a pipe; a terminal gets it without what could steer it.
-            code = version.candidate.source
-            say_exactly(clean(code) if sys.stdout.isatty() else code)
+            text = _alone(alone, version, store)
+            say_exactly(clean(text) if sys.stdout.isatty() else text)
             return 0
+        by_model = written.written(store, version)
         ancestors = [ancestor.number for ancestor in lineage(store, version)]
         judged = judgements(store, version)
         standing = promotion.standing(store)
         turns = [event for event in store.turns() if version.number in {event.to, event.version}]
         verdicts = store.verdicts(version.number)
-    decided = _Decided(standing.incumbent == version.number, turns, verdicts)
+    decided = _Decided(standing.incumbent == version.number, turns, verdicts, by_model)
     if as_json:
         say_json(_document(version, ancestors, judged, decided))
         return 0
     _print(version, ancestors, decided)
+    if by_model is not None:
+        written.show(by_model, version)
     _print_decided(version, decided)
     for judgement in judged[:1]:
         _print_judgement(judgement)
@@ -62,13 +76,27 @@ def show(named: str, settings: Settings, source: bool, as_json: bool) -> int:
     return 0
 
 
+def _alone(alone: Alone, version: Version, store: Store) -> str:
+    if alone is Alone.SOURCE:
+        return version.candidate.source
+    if alone is Alone.DIFF:
+        parent = version.candidate.parent
+        return written.diff(version, None if parent is None else store.version(parent)) + "\n"
+    found = written.required(store, version)
+    return written.prompt(found) if alone is Alone.PROMPT else written.answer(found)
+
+
 @dataclass(frozen=True, slots=True)
 class _Decided:
-    """What was decided about a version: whether it is the incumbent, its promotions and rollbacks, verdicts it takes part in."""
+    """What was decided about a version: whether it is the incumbent, its promotions and rollbacks, verdicts it takes part in.
+
+    `by_model` says how a model wrote it, if one did.
+    """
 
     incumbent: bool
     turns: Sequence[Event]
     verdicts: Sequence[RecordedVerdict]
+    by_model: Written | None = None
 
 
 def _document(version: Version, ancestors: Sequence[int], judged: Sequence[Judgement], decided: _Decided) -> dict[str, Any]:
@@ -89,7 +117,8 @@ def _document(version: Version, ancestors: Sequence[int], judged: Sequence[Judge
         }
         for judgement in judged
     ]
-    return {
+    asked = {} if decided.by_model is None else {"written": written.document(decided.by_model)}
+    return asked | {
         "version": version.number,
         "digest": candidate.digest,
         "created_at": version.created_at,

@@ -9,7 +9,7 @@ from typer.core import TyperCommand, TyperGroup
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-MANY = frozenset({"--trees", "--suite", "--param", "--kind", "--model", "--model-price"})
+MANY = frozenset({"--trees", "--suite", "--param", "--kind", "--model", "--model-price", "--model-weight", "--edits"})
 OPTIONAL = {"--resume": "latest"}
 
 

@@ -43,7 +43,7 @@ _INSPIRATIONS = 2
 _SHORTER = 2
 """A prompt that is too long for a model is cut to this part, once."""
 
-_WEIGHTS = {
+KINDS = {
     EditKind.BLOCKS: 3.0,
     EditKind.WHOLE: 2.0,
     EditKind.CROSS: 1.0,
@@ -89,7 +89,7 @@ class Means:
     refuse: Callable[[str], Fault | None]
     """The static check: why a source is not run, None where it may be."""
     sampling: Sampling = Sampling()
-    kinds: Mapping[EditKind, float] = field(default_factory=lambda: dict(_WEIGHTS))
+    kinds: Mapping[EditKind, float] = field(default_factory=lambda: dict(KINDS))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,93 @@
+"""What a run asked of models: calls, tokens, money, and what came of the answers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.cli.output import counted, one_line, say
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from harness.models.base import Answer
+    from harness.models.journal import Call
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """The calls of a run; `spent` says why no more were made, where a budget ended them."""
+
+    calls: Sequence[Call]
+    spent: str | None = None
+
+    @property
+    def answers(self) -> list[Answer]:
+        """Return what was answered."""
+        return [call.exchange.answer for call in self.calls if call.exchange.answer is not None]
+
+    @property
+    def unpriced(self) -> int:
+        """Return how many answers have no known cost."""
+        return sum(answer.cost_usd is None for answer in self.answers)
+
+    @property
+    def faults(self) -> Mapping[str, int]:
+        """Return how many answers became no version, by reason, the most frequent first."""
+        reasons = Counter(call.outcome.reason for call in self.calls if call.outcome is not None and call.outcome.reason)
+        return dict(reasons.most_common())
+
+
+def show(use: ModelUse) -> None:
+    """Print what a run asked of models."""
+    became = sum(call.outcome is not None and call.outcome.reason is None for call in use.calls)
+    failed = len(use.calls) - len(use.answers)
+    unanswered = f", {failed} without an answer" if failed else ""
+    say(f"\nmodels: {counted(len(use.calls), 'call')}{unanswered}, {_tokens(use.answers)}, {cost(use.answers)}")
+    faults = ", ".join(f"{reason} {count}" for reason, count in use.faults.items())
+    say(f"{counted(became, 'answer')} became versions" + (f"; faults: {faults}" if faults else "; no faults"))
+    if use.spent is not None:
+        say(one_line(f"the budget ended the models' share: {use.spent}"))
+
+
+def document(use: ModelUse) -> dict[str, Any]:
+    """Return the same for programs; what is unknown is null."""
+    answers = use.answers
+    each = Counter(call.exchange.request.model for call in use.calls)
+    return {
+        "calls": len(use.calls),
+        "answers": len(answers),
+        "by_model": dict(each),
+        "input_tokens": _sum([answer.usage.input_tokens for answer in answers]),
+        "output_tokens": _sum([answer.usage.output_tokens for answer in answers]),
+        "cost_usd": _sum([answer.cost_usd for answer in answers]),
+        "answers_of_unknown_cost": use.unpriced,
+        "model_s": sum(answer.latency_s for answer in answers),
+        "versions": sum(call.outcome is not None and call.outcome.reason is None for call in use.calls),
+        "faults": dict(use.faults),
+        "budget_spent": use.spent,
+    }
+
+
+def cost(answers: Sequence[Answer]) -> str:
+    """Return in words what answers cost: unknown where nobody says, never nothing instead."""
+    known = [answer.cost_usd for answer in answers if answer.cost_usd is not None]
+    unknown = len(answers) - len(known)
+    if not known:
+        return "cost unknown" if unknown else "no cost"
+    return f"{sum(known):.6f} USD" + (f" and {counted(unknown, 'answer')} of unknown cost" if unknown else "")
+
+
+def _tokens(answers: Sequence[Answer]) -> str:
+    sums = [
+        _sum([answer.usage.input_tokens for answer in answers]),
+        _sum([answer.usage.output_tokens for answer in answers]),
+    ]
+    given, asked = ("unknown" if figure is None else f"{figure:,}" for figure in sums)
+    return f"{given} tokens in, {asked} out"
+
+
+def _sum(figures: Sequence[float | None]) -> float | None:
+    known = [figure for figure in figures if figure is not None]
+    return sum(known) if len(known) == len(figures) else None
