@@ -1,6 +1,11 @@
 """Errors of ours or the operator's. Faults of policies are records (`sandbox.api.Fault`), never these."""
 
 
+def reason_of(error: OSError) -> str:
+    """Return what the system says is wrong, as words for a message."""
+    return (error.strerror or str(error)).lower()
+
+
 class HarnessError(Exception):
     """Something on our side stopped a command; the message says what and what helps."""
 

@@ -7,7 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import InputError
+from harness.errors import InputError, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,7 @@ def read(path: Path, wanted: str, example: str) -> TomlFile:
         with path.open("rb") as stream:
             raw = stream.read(_MOST_BYTES + 1)
     except OSError as error:
-        raise InputError(f"{path}: {(error.strerror or str(error)).lower()}; expected a readable {wanted}") from error
+        raise InputError(f"{path}: {reason_of(error)}; expected a readable {wanted}") from error
     return parse(str(path), raw, wanted, example)
 
 

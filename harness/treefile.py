@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 from harness import treeset, wholefile
-from harness.errors import InputError, TreeError
+from harness.errors import InputError, TreeError, reason_of
 from harness.jsonlines import BadLine, Line, admit, objects, shown
 from harness.tree import attempt_fields, attempt_of, header_fields, tree_of
 from harness.treefields import check_header, check_node
@@ -49,7 +49,7 @@ def read(file: TreeFile) -> Tree:
                 raise InputError(f"{file}: is a pipe or a device; expected a regular file, since trees are read more than once")
             return _tree(str(file), objects(str(file), stream))
     except OSError as error:
-        raise InputError(f"{file}: {_reason(error)}; expected a readable tree file") from error
+        raise InputError(f"{file}: {reason_of(error)}; expected a readable tree file") from error
 
 
 def _unpacked(packed: PackedTree) -> Tree:
@@ -85,10 +85,7 @@ def pack(name: str, files: Iterable[TreeFile], path: Path) -> TreeSet:
     listed.sort(key=lambda one: (one["name"], one["digest"]))
     header = treeset.header_fields(name, listed)
     in_order = [(digest, found[digest]) for digest in (one["digest"] for one in listed)]
-    try:
-        wholefile.write(path, _packed(header, in_order))
-    except OSError as error:
-        raise InputError(f"{path}: {_reason(error)}; expected a place where a tree set can be written") from error
+    wholefile.write(path, _packed(header, in_order), "a tree set")
     return treeset.read(path)
 
 
@@ -108,10 +105,7 @@ def write(tree: Tree, path: Path) -> None:
         InputError: the place cannot be written.
         TreeError: the tree holds what the format cannot express, such as an infinite score.
     """
-    try:
-        wholefile.write(path, lines(tree))
-    except OSError as error:
-        raise InputError(f"{path}: {_reason(error)}; expected a place where a tree file can be written") from error
+    wholefile.write(path, lines(tree), "a tree file")
 
 
 def lines(tree: Tree) -> Iterator[str]:
@@ -165,14 +159,10 @@ def _trees_in(file: Path) -> Sequence[TreeFile]:
 
 def _inside(folder: Path) -> Iterator[Path]:
     def refuse(error: OSError) -> NoReturn:
-        raise InputError(f"{error.filename}: {_reason(error)}; expected a folder that can be searched") from error
+        raise InputError(f"{error.filename}: {reason_of(error)}; expected a folder that can be searched") from error
 
     for where, _, names in os.walk(folder, onerror=refuse):
         yield from (Path(where, name) for name in names if name.endswith(".jsonl"))
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
 
 
 def _tree(name: str, numbered: Iterable[Line]) -> Tree:

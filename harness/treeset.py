@@ -12,7 +12,7 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import InputError, TreeError
+from harness.errors import InputError, TreeError, reason_of
 from harness.jsonlines import BadLine, admit, objects, shown
 from harness.tree import set_digest
 
@@ -59,7 +59,7 @@ class PackedTree:
                 stream.seek(self.offset)
                 raw = stream.read(self.size)
         except OSError as error:
-            raise InputError(f"{self.path}: {_reason(error)}; expected a readable tree set") from error
+            raise InputError(f"{self.path}: {reason_of(error)}; expected a readable tree set") from error
         if len(raw) != self.size or raw.count(b"\n") != self.lines or not raw.endswith(b"\n"):
             raise TreeError(f"{self}: tree {shown(self.name)} does not end where the header says; {_PACK}")
         return raw
@@ -104,7 +104,7 @@ def read(path: Path) -> TreeSet:
             header = next(objects(str(path), stream))
             begin, end = stream.tell(), os.fstat(stream.fileno()).st_size
     except OSError as error:
-        raise InputError(f"{path}: {_reason(error)}; expected a readable tree set") from error
+        raise InputError(f"{path}: {reason_of(error)}; expected a readable tree set") from error
     try:
         _check(header.fields)
         found = TreeSet(header.fields["name"], header.fields["digest"], tuple(_packed(path, begin, header)))
@@ -181,7 +181,3 @@ def _refuse_other_size(trees: Iterable[PackedTree], begin: int, end: int) -> Non
     said = sum(tree.size for tree in trees)
     if said != end - begin:
         raise BadLine(f"the header counts {said:,} bytes of trees and {end - begin:,} follow it; {_PACK}")
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

@@ -6,22 +6,36 @@ import os
 import secrets
 from typing import TYPE_CHECKING
 
+from harness.errors import InputError, reason_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 
-def write(path: Path, parts: Iterable[str]) -> None:
-    """Replace a file by these parts in UTF-8; it is on disk when this returns.
+def write(path: Path, parts: Iterable[str], what: str) -> None:
+    """Replace a file by these parts in UTF-8; it is on disk when this returns. `what` says in words what it is.
+
+    What is no file of its own, such as a pipe or `/dev/stdout`, cannot be replaced and is written to.
 
     Raises:
-        OSError: the place cannot be written; what was there still is.
+        InputError: the place cannot be written; a file that was there still is as it was.
     """
+    try:
+        if path.is_symlink() or path.is_fifo() or path.is_char_device():
+            with path.open("wb") as stream:
+                stream.writelines(part.encode() for part in parts)
+        else:
+            _replace(path, parts)
+    except OSError as error:
+        raise InputError(f"{path}: {reason_of(error)}; expected a place where {what} can be written") from error
+
+
+def _replace(path: Path, parts: Iterable[str]) -> None:
     draft = path.parent / f".{secrets.token_hex(8)}.part"
     try:
         with draft.open("xb") as stream:
-            for part in parts:
-                stream.write(part.encode())
+            stream.writelines(part.encode() for part in parts)
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(path)

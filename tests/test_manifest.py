@@ -299,7 +299,7 @@ def verdict_of(candidate: Evaluation, incumbent: Evaluation) -> Any:
 def test_a_verdict_is_compared_part_by_part_and_never_by_decision_time() -> None:
     one, other = entry("successive_halving"), entry("greedy")
     said = made(one, other, verdict=verdict_of(one.evaluation, other.evaluation))
-    slow = tuple(replace(result, decide_s=5.0) for result in one.evaluation.results)
+    slow = tuple(replace(result, cpu_s=500.0) for result in one.evaluation.results)
     slower = replace(one, evaluation=replace(one.evaluation, results=slow))
     late = made(slower, other, verdict=verdict_of(slower.evaluation, other.evaluation))
     nudged = json.loads(json.dumps(said.verdict))

@@ -14,7 +14,7 @@ from harness.cli.exits import Exit
 from harness.cli.output import note, say, say_exactly, say_json
 from harness.cli.progress import steps
 from harness.cli.replay import isolation_document, print_faults, settings_document
-from harness.errors import InputError
+from harness.errors import InputError, reason_of
 from harness.evaluate import Job, evaluate
 from harness.leaderboard import CONFIDENCE, Leaderboard, leaderboard
 from harness.policy import Origin, digest_of
@@ -105,8 +105,9 @@ def _refuse_request(request: Request) -> None:
         try:
             request.out.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise InputError(f"--out: {request.out}: {reason}; expected a folder, or a place where one can be made") from error
+            raise InputError(
+                f"--out: {request.out}: {reason_of(error)}; expected a folder, or a place where one can be made"
+            ) from error
 
 
 def _entrants(request: Request, settings: Settings) -> dict[str, Named]:
@@ -225,7 +226,7 @@ def _write(request: Request, held: _Held, boards: Sequence[Leaderboard]) -> None
         "bench.json": tables.as_json(_document(held, boards)),
     }
     for name, content in contents.items():
-        wholefile.write(request.out / name, [content])
+        wholefile.write(request.out / name, [content], "a leaderboard")
     written = [*contents, *([MANIFEST] if request.manifest is None else []), *_pictures(pictures)]
     note(f"{request.out}: {', '.join(written)}")
 

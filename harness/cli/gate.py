@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness import wiring
+from harness import wholefile, wiring
 from harness.cli import gatesides, gatetrees, policyfolder
 from harness.cli.actor import actor
 from harness.cli.exits import Exit
@@ -58,7 +58,7 @@ def gate(request: Request, loaded: Loaded) -> int:
     if shown is None:
         return Exit.INTERRUPTED
     for file, report in _reports(request, shown):
-        file.write_bytes(report)
+        wholefile.write(file, [report], "a report")
     if request.as_json:
         say_json(shown_document(shown))
     else:
@@ -83,8 +83,8 @@ def _given(paths: tuple[Path, ...], sides: Sides, settings: Settings) -> Given:
         return gatetrees.of_store(store, store.version_by_digest(sides.candidate.candidate.digest), settings.holdout)
 
 
-def _reports(request: Request, shown: Shown) -> Iterator[tuple[Path, bytes]]:
+def _reports(request: Request, shown: Shown) -> Iterator[tuple[Path, str]]:
     if request.junit is not None:
-        yield request.junit, junit(shown)
+        yield request.junit, junit(shown).decode()
     if request.markdown is not None:
-        yield request.markdown, markdown(shown).encode()
+        yield request.markdown, markdown(shown)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import wiring
-from harness.errors import InputError
+from harness.errors import InputError, reason_of
 from harness.policy import Candidate, Origin
 from harness.propose import templates
 
@@ -110,7 +110,7 @@ def read(path: Path) -> str:
         with path.open("rb") as stream:
             raw = stream.read(_READ_BYTES + 1)
     except (OSError, ValueError) as error:
-        reason = (error.strerror if isinstance(error, OSError) and error.strerror else str(error)).lower()
+        reason = reason_of(error) if isinstance(error, OSError) else str(error)
         raise InputError(f"{path}: {reason}; expected {_EXPECTED}") from error
     if len(raw) > _READ_BYTES:
         raise InputError(f"{path}: has more than {_READ_BYTES} bytes; expected a Python file with class Policy")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pydantic import TypeAdapter, ValidationError
 
 from harness import wholefile
-from harness.errors import InputError
+from harness.errors import InputError, reason_of
 from harness.gate.document import verdict_from
 from harness.jsonlines import shown
 from harness.manifest.records import FORMAT, Manifest
@@ -44,10 +44,7 @@ def write(manifest: Manifest, path: Path) -> None:
     Raises:
         InputError: the place cannot be written.
     """
-    try:
-        wholefile.write(path, [*_lines(asdict(manifest)), "\n"])
-    except OSError as error:
-        raise InputError(f"{path}: {_reason(error)}; expected a place where a manifest can be written") from error
+    wholefile.write(path, [*_lines(asdict(manifest)), "\n"], "a manifest")
 
 
 def _lines(value: Any, depth: int = 0) -> Iterator[str]:
@@ -74,7 +71,7 @@ def read(path: Path) -> Manifest:
         with path.open("rb") as stream:
             raw = stream.read(_BYTES + 1)
     except OSError as error:
-        raise InputError(f"{path}: {_reason(error)}; expected a readable manifest") from error
+        raise InputError(f"{path}: {reason_of(error)}; expected a readable manifest") from error
     if len(raw) > _BYTES:
         raise InputError(f"{path}: has more than {_BYTES // 2**20} MiB; expected a manifest")
     said = _decoded(path, raw)
@@ -180,7 +177,3 @@ def _refuse_no_verdict(path: Path, manifest: Manifest) -> None:
     for side, digest in (("candidate", verdict.candidate), ("incumbent", verdict.incumbent)):
         if digest not in judged:
             raise InputError(f"{path}: verdict.{side} is {shown(digest)}; expected the digest of a policy that was judged")
-
-
-def _reason(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()
