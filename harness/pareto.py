@@ -1,7 +1,8 @@
 """The Pareto view: what policies find against the attempts it takes them, and which of them are best at which price.
 
-The value formula weighs both by a price that somebody chose, beta1. This view leaves the choice open: a policy that another one
-beats on both counts is right at no price; of the others, each price from nothing upwards has its best.
+The value formula weighs both by a price that somebody chose, beta1. This view leaves the choice open, in two answers: which
+policies another one beats on both counts, and which has the highest value at each price. A policy that is beaten may still have
+the highest value at a low price, for the value also holds a bonus for few rounds, beta2, that no price of an attempt touches.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def pareto(evaluations: Mapping[str, Evaluation], sweep: Sequence[float] = SWEEP
         InputError: the evaluations were made under different settings or over different trees.
     """
     known = {name: evaluation for name, evaluation in evaluations.items() if evaluation.value is not None}
-    _refuse_incomparable(known)
+    refuse_incomparable(known)
     places = {name: _Place.of(evaluation) for name, evaluation in known.items()}
     values = {name: tuple(place.value(beta1) for beta1 in sweep) for name, place in places.items()}
     highest = [max(column) for column in zip(*values.values(), strict=True)]
@@ -91,7 +92,12 @@ class _Place:
         return no_worse and (self.attempts < other.attempts or self.quality > other.quality)
 
 
-def _refuse_incomparable(evaluations: Mapping[str, Evaluation]) -> None:
+def refuse_incomparable(evaluations: Mapping[str, Evaluation]) -> None:
+    """Keep policies that were judged under different settings or over different trees out of one view.
+
+    Raises:
+        InputError: they were; the message names two of them.
+    """
     names = list(evaluations)
     for name in names[1:]:
         first, other = evaluations[names[0]], evaluations[name]

@@ -7,14 +7,13 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.errors import InputError
 from harness.gate.claims import contributions
 from harness.gate.signflip import sign_flip
 from harness.leaderboard.curves import curves
 from harness.leaderboard.means import by_group, interval
 from harness.leaderboard.records import GroupStanding, Interval, Leaderboard, Pairing, Standing
-from harness.pareto import pareto
-from harness.score import Weight, difference, groups_of, refuse_mixed
+from harness.pareto import pareto, refuse_incomparable
+from harness.score import Weight, difference, groups_of
 from harness.tree import set_digest
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ def leaderboard(
     Raises:
         InputError: the evaluations were made under different settings or over different trees.
     """
-    _refuse_incomparable(evaluations)
+    refuse_incomparable(evaluations)
     draws = _Draws(resamples, seed)
     first = next(iter(evaluations.values()))
     groups = groups_of(first.results, first.settings.group_by)
@@ -66,15 +65,6 @@ def leaderboard(
         curves=curves(best_first, climbs, seed),
         prices=pareto(best_first),
     )
-
-
-def _refuse_incomparable(evaluations: Mapping[str, Evaluation]) -> None:
-    names = list(evaluations)
-    for other in names[1:]:
-        refuse_mixed(evaluations[names[0]].settings, evaluations[other].settings)
-        ours, theirs = ({result.tree for result in evaluations[one].results} for one in (names[0], other))
-        if ours != theirs:
-            raise InputError(f"{names[0]} and {other} were judged on different trees; expected all on the same")
 
 
 def _standing(name: str, evaluations: Mapping[str, Evaluation], groups: Mapping[str, str], draws: _Draws) -> Standing:

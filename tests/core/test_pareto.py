@@ -36,7 +36,7 @@ def test_a_policy_that_another_beats_on_both_counts_is_dominated() -> None:
 
 
 def test_each_price_has_its_best() -> None:
-    """The last two attempts of four bring 0.4: up to 0.5 / 3 an attempt they pay; a dominated policy is best at no price."""
+    """The last two attempts of four bring 0.4: up to 0.5 / 3 an attempt they pay."""
     points = {point.name: point for point in pareto(FOUR, (0.0, 0.1, 0.5, 2.0))}
 
     assert {name: point.best_at for name, point in points.items()} == {
@@ -46,6 +46,16 @@ def test_each_price_has_its_best() -> None:
         "four": (0.0, 0.1),
     }
     assert points["four"].values == pytest.approx((1.0, 0.6, -1.0, -7.0))
+
+
+def test_a_dominated_policy_may_be_best_where_rounds_count_more_than_attempts() -> None:
+    """Three attempts in one round find what two in two rounds do, for one attempt more and a larger bonus."""
+    settings = Settings(weights=Weights(beta2=0.3))
+    judged = {"slow": evaluation(1, 1, settings=settings), "wide": evaluation(3, settings=settings)}
+    points = {point.name: point for point in pareto(judged, (0.0, 1.0))}
+
+    assert points["wide"].dominated_by == ("slow",)
+    assert {name: point.best_at for name, point in points.items()} == {"slow": (1.0,), "wide": (0.0,)}
 
 
 def test_the_value_at_the_price_of_the_settings_is_the_value() -> None:
