@@ -1,7 +1,7 @@
 """Which version is the incumbent, and how that changes: promotion, rollback, and the rule that rolls back by itself.
 
-Whoever changes it says which view of the history was decided on (`Standing`), and is refused where others have changed it since.
-Nothing here judges a policy: that is the gate's part, and a promotion takes its verdict.
+Whoever changes it says which view of the history was decided on (`Succession`), and is refused where others have changed it
+since. Nothing here judges a policy: that is the gate's part, and a promotion takes its verdict.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Succession:
     """The incumbents as the history tells: `line` leads from the first to the present one, without those returned from.
 
     `former` are all that ever were the incumbent. `seen` is the event that decided it last, 0 before the first.
@@ -55,13 +55,13 @@ class LiveReview:
     words: str
 
 
-def standing(store: Store) -> Standing:
-    """Return how things stand. After a rollback the way back leads on from where it went."""
-    return standing_of(store.turns())
+def succession(store: Store) -> Succession:
+    """Return who followed whom by now. After a rollback the way back leads on from where it went."""
+    return succession_of(store.turns())
 
 
-def standing_of(turns: Iterable[Event]) -> Standing:
-    """Return how things stand after these promotions and rollbacks."""
+def succession_of(turns: Iterable[Event]) -> Succession:
+    """Return who followed whom after these promotions and rollbacks."""
     line: list[int] = []
     former: set[int] = set()
     seen = 0
@@ -74,10 +74,10 @@ def standing_of(turns: Iterable[Event]) -> Standing:
             line.append(turn.to)
         former.add(turn.to)
         seen = turn.number
-    return Standing(tuple(line), frozenset(former), seen)
+    return Succession(tuple(line), frozenset(former), seen)
 
 
-def promote(store: Store, view: Standing, version: Version, verdict: RecordedVerdict, *, by: str, reason: str = "") -> Event:
+def promote(store: Store, view: Succession, version: Version, verdict: RecordedVerdict, *, by: str, reason: str = "") -> Event:
     """Make a version the incumbent on the strength of a verdict that it passed.
 
     Raises:
@@ -93,7 +93,7 @@ def promote(store: Store, view: Standing, version: Version, verdict: RecordedVer
     return _turn(store, view, Event(EventKind.PROMOTED, version.number, None, said, version.number, facts), version, by)
 
 
-def force(store: Store, view: Standing, version: Version, *, by: str, reason: str) -> Event:
+def force(store: Store, view: Succession, version: Version, *, by: str, reason: str) -> Event:
     """Make a version the incumbent without a verdict, which the history tells as such.
 
     Raises:
@@ -106,7 +106,7 @@ def force(store: Store, view: Standing, version: Version, *, by: str, reason: st
     return _turn(store, view, event, version, by)
 
 
-def rollback(store: Store, view: Standing, *, by: str, reason: str, to: int | None = None) -> Event:
+def rollback(store: Store, view: Succession, *, by: str, reason: str, to: int | None = None) -> Event:
     """Return to the incumbent's predecessor, or to another version that was the incumbent before.
 
     Raises:
@@ -116,7 +116,7 @@ def rollback(store: Store, view: Standing, *, by: str, reason: str, to: int | No
     return _return(store, view, to, reason=_reason(reason), by=by, facts={"automatic": False})
 
 
-def passed_verdict(store: Store, view: Standing, version: Version) -> RecordedVerdict:
+def passed_verdict(store: Store, view: Succession, version: Version) -> RecordedVerdict:
     """Return the latest verdict that a version passed against the present incumbent; before the first, against any policy.
 
     A refusal that came after it has the last word: the earlier verdict has to be named then.
@@ -161,7 +161,7 @@ def review_live(incumbent: Sequence[float | None], predecessor: Sequence[float |
     return LiveReview(mine, theirs, apart, margin, apart < -margin, words)
 
 
-def record_review(store: Store, view: Standing, review: LiveReview, *, by: str) -> Event | None:
+def record_review(store: Store, view: Succession, review: LiveReview, *, by: str) -> Event | None:
     """Return to the predecessor where the incumbent fell; None where it did not. `view` is that under which it was live.
 
     Raises:
@@ -172,7 +172,7 @@ def record_review(store: Store, view: Standing, review: LiveReview, *, by: str) 
     return _return(store, view, None, reason=review.words, by=by, facts={"automatic": True, "live": asdict(review)})
 
 
-def _return(store: Store, view: Standing, to: int | None, *, reason: str, by: str, facts: Mapping[str, Any]) -> Event:
+def _return(store: Store, view: Succession, to: int | None, *, reason: str, by: str, facts: Mapping[str, Any]) -> Event:
     if view.incumbent is None:
         raise InputError("there is no incumbent to roll back; `harness promote` makes one")
     target = view.predecessor if to is None else to
@@ -186,7 +186,7 @@ def _return(store: Store, view: Standing, to: int | None, *, reason: str, by: st
     return _turn(store, view, Event(EventKind.ROLLED_BACK, view.incumbent, None, reason, target, facts), version, by)
 
 
-def _turn(store: Store, view: Standing, event: Event, to: Version, by: str) -> Event:
+def _turn(store: Store, view: Succession, event: Event, to: Version, by: str) -> Event:
     facts = {"by": by, "over": view.incumbent, "policy": to.candidate.digest} | dict(event.facts)
     try:
         return store.turn(Event(event.kind, event.version, None, event.reason, event.to, facts), view.seen)
@@ -197,7 +197,7 @@ def _turn(store: Store, view: Standing, event: Event, to: Version, by: str) -> E
         ) from error
 
 
-def _trouble(store: Store, view: Standing, version: Version, row: RecordedVerdict) -> RefusedError | InputError | None:
+def _trouble(store: Store, view: Succession, version: Version, row: RecordedVerdict) -> RefusedError | InputError | None:
     if row.candidate != version.number:
         return InputError(f"verdict {row.number} is about v{row.candidate}, not v{version.number}; name one of its own verdicts")
     if not row.verdict.passed:
@@ -211,7 +211,7 @@ def _trouble(store: Store, view: Standing, version: Version, row: RecordedVerdic
     return None
 
 
-def _incumbent_digest(store: Store, view: Standing) -> str | None:
+def _incumbent_digest(store: Store, view: Succession) -> str | None:
     return None if view.incumbent is None else store.version(view.incumbent).candidate.digest
 
 
@@ -224,7 +224,7 @@ def _against(row: RecordedVerdict) -> str:
     return f"policy {row.verdict.incumbent[:12]}" if row.incumbent is None else f"v{row.incumbent}"
 
 
-def _refuse_incumbent(view: Standing, version: Version) -> None:
+def _refuse_incumbent(view: Succession, version: Version) -> None:
     if version.number == view.incumbent:
         raise InputError(f"v{version.number} is the incumbent already; `harness history --promotions` tells since when")
 

@@ -52,7 +52,7 @@ def exported(store: Store, version: Version) -> dict[str, Any]:
         "harness": __version__,
         "version": version.number,
         "digest": candidate.digest,
-        "incumbent": promotion.standing(store).incumbent == version.number,
+        "incumbent": promotion.succession(store).incumbent == version.number,
         "created_at": version.created_at,
         "origin": candidate.origin.value,
         "template": candidate.template,

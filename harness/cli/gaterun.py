@@ -94,13 +94,8 @@ def _is_new(settings: Settings) -> bool:
     return file is not None and not file.exists()
 
 
-def _version(store: Store, named: Named) -> Version:
-    """Return the version of a policy, recorded now where it was not before."""
-    return store.record(named.candidate)
-
-
 def _recorded(case: Case, store: Store, verdict: Verdict, fixed_by: Manifest | None = None) -> Shown:
-    candidate, incumbent = (_version(store, side) for side in (case.sides.candidate, case.sides.incumbent))
+    candidate, incumbent = (store.record(side.candidate) for side in (case.sides.candidate, case.sides.incumbent))
     plain = None if fixed_by is None else manifest.plain(fixed_by)
     number = store.record_verdict(verdict, candidate, incumbent, by=case.by, manifest=plain)
     ours, theirs = _label(case.sides.candidate, candidate), _label(case.sides.incumbent, incumbent)
@@ -124,7 +119,7 @@ class _Stage:
         """Record the look, replay both, and record the verdict."""
         case, store = self._case, self._store
         store.add_trees(treefile.read(file) for file in case.given.files)
-        candidate, _ = (_version(store, side) for side in (case.sides.candidate, case.sides.incumbent))
+        candidate, _ = (store.record(side.candidate) for side in (case.sides.candidate, case.sides.incumbent))
         trees = gatetrees.held_out(case.given, store.development_trees(candidate))
         bounds = wiring.bounds(case.settings)
         look = self._look(trees)

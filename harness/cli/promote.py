@@ -14,7 +14,7 @@ from harness.errors import InputError, RefusedError
 if TYPE_CHECKING:
     from harness.config import Settings
     from harness.policy import Event, Version
-    from harness.promotion import Standing
+    from harness.promotion import Succession
     from harness.store import Store
 
 
@@ -76,9 +76,9 @@ def rollback(to: str | None, decision: Decision, settings: Settings, as_json: bo
     return 0
 
 
-def _view(store: Store, if_incumbent: str | None) -> Standing:
+def _view(store: Store, if_incumbent: str | None) -> Succession:
     """Return how things stand, refused where the caller decided on another incumbent."""
-    view = promotion.standing(store)
+    view = promotion.succession(store)
     if if_incumbent is not None:
         expected = None if if_incumbent == "none" else policies.required_version(if_incumbent)
         if expected != view.incumbent:
@@ -92,7 +92,7 @@ def _words(incumbent: int | None) -> str:
     return "there is no incumbent" if incumbent is None else f"v{incumbent} is the incumbent"
 
 
-def _tell(event: Event, view: Standing, version: Version, as_json: bool) -> None:
+def _tell(event: Event, view: Succession, version: Version, as_json: bool) -> None:
     if as_json:
         digest = version.candidate.digest
         say_json({"incumbent": version.number, "digest": digest, "before": view.incumbent, "event": asdict(event)})

@@ -55,10 +55,10 @@ def show(named: str, settings: Settings, alone: Alone | None, as_json: bool) -> 
         by_model = written.written(store, version)
         ancestors = [ancestor.number for ancestor in lineage(store, version)]
         judged = judgements(store, version)
-        standing = promotion.standing(store)
+        succession = promotion.succession(store)
         turns = [event for event in store.turns() if version.number in {event.to, event.version}]
         verdicts = store.verdicts(version.number)
-    decided = _Decided(standing.incumbent == version.number, turns, verdicts, by_model)
+    decided = _Decided(succession.incumbent == version.number, turns, verdicts, by_model)
     if as_json:
         say_json(_document(version, ancestors, judged, decided))
         return 0

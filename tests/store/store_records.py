@@ -115,7 +115,7 @@ def look_at_once(url: str, count: int) -> None:
 def turn_at_once(url: str, number: int, together: Barrier) -> str:
     """Promote a version once everybody has read how things stand, and say what came of it."""
     with Store.open(url) as store:
-        view = promotion.standing(store)
+        view = promotion.succession(store)
         version = store.version(number)
         row = promotion.passed_verdict(store, view, version)
         together.wait(30)

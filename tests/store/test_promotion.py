@@ -13,7 +13,7 @@ from harness import promotion
 from harness.errors import InputError, RefusedError
 from harness.gate.verdict import Outcome
 from harness.policy import EventKind
-from harness.promotion import Standing, review_live
+from harness.promotion import Succession, review_live
 from harness.store import Store
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def versions(store: Store) -> list[Version]:
     return [store.propose(None, candidate(f"# policy {number}\r\n"), number) for number in range(4)]
 
 
-def view(store: Store) -> Standing:
-    return promotion.standing(store)
+def view(store: Store) -> Succession:
+    return promotion.succession(store)
 
 
 def gated(store: Store, mine: Version, against: Version, outcome: Outcome = Outcome.PASS) -> RecordedVerdict:
