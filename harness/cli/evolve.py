@@ -232,16 +232,16 @@ def _take(stage: _Stage, request: Request) -> int:
             note(f"stopped; all that was told is recorded, and {stage.command} goes on from there")
     seconds = time.monotonic() - began
     isolation = isolation_document(stage.sandbox.describe()) if request.as_json else None
-    done = report.Report(stage.run, stage.store.name, judged, held_out, seconds, isolation, _use(stage))
+    done = report.Report(stage.run, stage.store.name, judged, held_out, seconds, isolation, _use(stage, judged))
     report.show(done, request.verbose, request.as_json)
     return 0
 
 
-def _use(stage: _Stage) -> modeluse.ModelUse | None:
+def _use(stage: _Stage, judged: Sequence[Progress]) -> modeluse.ModelUse | None:
     """Return what the run asked of models, None where it has none."""
     if not developing.asks_models(stage.settings):
         return None
-    return modeluse.ModelUse(stage.store.calls(stage.run), developing.spent(stage.proposer))
+    return modeluse.ModelUse.of(stage.store.calls(stage.run), (told.judged for told in judged), developing.spent(stage.proposer))
 
 
 def _told(stage: _Stage, progress: Steps) -> Iterator[Progress | HeldOut]:

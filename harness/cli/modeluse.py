@@ -4,23 +4,47 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from harness.cli.output import counted, one_line, say
+from harness.propose.memory import fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from harness.models.base import Answer
     from harness.models.journal import Call
+    from harness.propose.base import Judged
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """The calls of a run; `spent` says why no more were made, where a budget ended them."""
+    """The calls of a run; `spent` says why no more were made, where a budget ended them.
+
+    `broken` are the versions that models wrote and that faulted in the sandbox, with the kind of fault; `twins` those that did on
+    every development tree what an earlier version had done, and that one.
+    """
 
     calls: Sequence[Call]
-    spent: str | None = None
+    spent: str | None
+    broken: Mapping[int, str]
+    twins: Mapping[int, int]
+
+    @classmethod
+    def of(cls, calls: Sequence[Call], judged: Iterable[Judged], spent: str | None) -> Self:
+        """Return what a run asked, with what became of the versions that models wrote; `judged` are all versions in order."""
+        written = {call.asked.position for call in calls if call.outcome is not None and call.outcome.reason is None}
+        broken: dict[int, str] = {}
+        twins: dict[int, int] = {}
+        first: dict[str, int] = {}
+        for position, one in enumerate(judged, start=1):
+            number, fault, did = one.version.number, one.evaluation.fault, fingerprint(one.evaluation)
+            earlier = number if did is None else first.setdefault(did, number)
+            if position in written and fault is not None:
+                broken[number] = fault.kind.value
+            elif position in written and earlier != number:
+                twins[number] = earlier
+        return cls(calls, spent, broken, twins)
 
     @property
     def answers(self) -> list[Answer]:
@@ -47,6 +71,11 @@ def show(use: ModelUse) -> None:
     say(f"\nmodels: {counted(len(use.calls), 'call')}{unanswered}, {_tokens(use.answers)}, {cost(use.answers)}")
     faults = ", ".join(f"{reason} {count}" for reason, count in use.faults.items())
     say(f"{counted(became, 'answer')} became versions" + (f"; faults: {faults}" if faults else "; no faults"))
+    if use.broken:
+        say("faulted in the sandbox: " + ", ".join(f"v{number} {kind}" for number, kind in use.broken.items()))
+    if use.twins:
+        twins = ", ".join(f"v{number} as v{first}" for number, first in use.twins.items())
+        say(f"behaved on every development tree as an earlier version: {twins}")
     if use.spent is not None:
         say(one_line(f"the budget ended the models' share: {use.spent}"))
 
@@ -66,6 +95,8 @@ def document(use: ModelUse) -> dict[str, Any]:
         "model_s": sum(answer.latency_s for answer in answers),
         "versions": sum(call.outcome is not None and call.outcome.reason is None for call in use.calls),
         "faults": dict(use.faults),
+        "sandbox_faults": {str(number): kind for number, kind in use.broken.items()},
+        "twins": {str(number): first for number, first in use.twins.items()},
         "budget_spent": use.spent,
     }
 

@@ -134,6 +134,20 @@ def test_a_model_over_http_develops_versions_that_can_be_followed_back(
     assert command("doctor").out.count("all whole") == 1
 
 
+def test_the_report_names_versions_of_a_model_that_faulted_in_the_sandbox_or_did_nothing_new(
+    evolve: Callable[..., Ended],
+) -> None:
+    wrong = code(3).replace("return [node_id", "return [9_999] if view.round == 2 else [node_id")
+    server = Server([code(8), wrong, code(9)])
+    with serving(server) as url:
+        told = evolve(url, "--proposer", "model", "--versions", 4)
+
+    assert told.code == 0, told.err
+    assert "unknown_node" in server.bodies[2]
+    assert "faulted in the sandbox: v3 bad-answer" in told.out
+    assert "behaved on every development tree as an earlier version: v4 as v2" in told.out
+
+
 def test_no_key_and_no_held_out_tree_is_sent_stored_or_shown(
     evolve: Callable[..., Ended], command: Callable[..., Ended], folder: Path
 ) -> None:
