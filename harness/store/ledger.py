@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import math
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import func, insert, select
 
 from harness.errors import StoreError
 from harness.gate.spending import level
@@ -41,7 +42,7 @@ def entries(connection: Connection) -> list[LedgerEntry]:
     Raises:
         StoreError: the ledger was tampered with.
     """
-    trouble = next(problems(connection), None)
+    trouble = next(chain(problems(connection), _missing_events(connection)), None)
     if trouble is not None:
         raise StoreError(
             f"{trouble}; no look can be taken: restore the store from a copy (`harness doctor` says all that is broken)"
@@ -98,6 +99,14 @@ def problems(connection: Connection) -> Iterator[str]:
     for number, digest in told:
         if digest not in there:
             yield f"entry {number} of the ledger of looks was deleted or edited: it is not as the history tells"
+
+
+def _missing_events(connection: Connection) -> Iterator[str]:
+    """Tell of a history with gaps: an entry that was deleted together with its event is missed nowhere else."""
+    number = tables.events.c.number
+    count, first, last = connection.execute(select(func.count(number), func.min(number), func.max(number))).one()
+    if count and (first, last) != (1, count):
+        yield f"events are {count}, numbered {first} to {last}: some are missing"
 
 
 def _append(

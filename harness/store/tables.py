@@ -88,7 +88,9 @@ class Json(TypeDecorator[Any]):
             raise StoreError(f"the store holds a value that is no JSON ({error}); run `harness doctor`") from error
 
 
-def _decoded(value: bytes) -> str:
+def _decoded(value: bytes | str) -> str:
+    if isinstance(value, str):  # SQLite keeps what it is given: somebody wrote text by hand, and the digests tell of it
+        return value
     try:
         return bytes(value).decode("utf-8", "surrogatepass")
     except UnicodeDecodeError as error:

@@ -162,24 +162,16 @@ def looked(known: Store) -> Store:
 def tamper(url: str) -> Callable[..., None]:
     """Return a function that runs SQL past the store, the guards of the ledger dropped and then put back as they were."""
 
-    def run(*statements: str, guards: bool = True) -> None:
+    def run(*statements: str, of: tuple[str, ...] = ("looks",), guards: bool = True) -> None:
         engine = engine_of(url)
         is_sqlite = engine.dialect.name == "sqlite"
         with engine.begin() as connection:
-            saved = (
-                connection.execute(text("SELECT sql FROM sqlite_master WHERE name LIKE 'append_only_looks%'"))
-                if is_sqlite
-                else ()
-            )
-            saved = [row[0] for row in saved]
-            for change in ("update", "delete"):
-                off = (
-                    "DROP TRIGGER append_only_looks_{}" if is_sqlite else "ALTER TABLE looks DISABLE TRIGGER append_only_looks_{}"
-                )
-                connection.execute(text(off.format(change)))
-            for statement in statements:
+            kept = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = '{}'"
+            saved = [row for table in of for row in connection.execute(text(kept.format(table)))] if is_sqlite else []
+            off = [f"DROP TRIGGER {row[0]}" for row in saved] or [f"ALTER TABLE {table} DISABLE TRIGGER USER" for table in of]
+            for statement in (*off, *statements):
                 connection.execute(text(statement))
-            on = saved if is_sqlite else ["ALTER TABLE looks ENABLE TRIGGER USER"]
+            on = [row[1] for row in saved] or [f"ALTER TABLE {table} ENABLE TRIGGER USER" for table in of]
             for statement in on if guards else ():
                 connection.exec_driver_sql(statement)
         engine.dispose()
@@ -242,6 +234,30 @@ def test_an_edited_entry_is_named(looked: Store, url: str, tamper: Callable[...,
     tamper(cheaper)
 
     assert "entry 2 of the ledger of looks was edited: its content does not give its digest" in said(looked)
+
+
+def test_what_somebody_wrote_as_text_by_hand_is_named_and_no_mistake_of_ours(
+    looked: Store, url: str, tamper: Callable[..., None]
+) -> None:
+    """SQLite keeps text in a column of bytes; a shell or an editor for databases writes it so."""
+    if not url.startswith("sqlite"):
+        pytest.skip("PostgreSQL's columns hold nothing but bytes")
+    tamper(
+        "UPDATE looks SET entry = replace(CAST(entry AS TEXT), 'ci', 'jo') WHERE number = 2",
+        "UPDATE versions SET source = 'x = 1' WHERE number = 1",
+        of=("looks", "versions"),
+    )
+
+    assert "entry 2 of the ledger of looks was edited: its content does not give its digest" in said(looked)
+    assert "the source of version 1 is not the one that was recorded" in said(looked)
+
+
+def test_looks_taken_from_the_ledger_and_from_the_history_are_missed(looked: Store, tamper: Callable[..., None]) -> None:
+    looked.propose(None, candidate("later"), 7)
+    tamper("DELETE FROM looks", "DELETE FROM events WHERE kind = 'looked'", of=("looks", "events"))
+
+    with pytest.raises(StoreError, match=r"events .* some are missing; no look can be taken"):
+        looked.look(asked("a", "c"), ["t1"], ALPHA, "ci")
 
 
 def test_an_entry_edited_with_a_digest_to_match_is_not_the_one_that_the_history_tells_of(
