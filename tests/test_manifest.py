@@ -312,3 +312,25 @@ def test_a_verdict_is_compared_part_by_part_and_never_by_decision_time() -> None
     (difference,) = manifest.compare(replace(said, verdict=nudged), said).differences
     assert difference.words.startswith("part gain: ")
     assert difference.words.endswith("where the manifest has: was larger")
+
+
+def test_a_verdict_whose_reason_was_rewritten_is_a_difference() -> None:
+    one, other = entry("successive_halving"), entry("greedy")
+    said = made(one, other, verdict=verdict_of(one.evaluation, other.evaluation))
+    boasted = dict(said.verdict or {}, reason="better by miles")
+
+    (difference,) = manifest.compare(replace(said, verdict=boasted), said).differences
+
+    assert difference.words.startswith("the verdict's reason is ")
+    assert difference.words.endswith("where the manifest has better by miles")
+
+
+def test_a_part_with_a_field_that_no_part_has_is_refused(tmp_path: Path) -> None:
+    one, other = entry("successive_halving"), entry("greedy")
+    manifest.write(made(one, other, verdict=verdict_of(one.evaluation, other.evaluation)), tmp_path / "m.json")
+    said = json.loads((tmp_path / "m.json").read_text())
+    said["verdict"]["parts"][0]["mood"] = "merry"
+    (tmp_path / "m.json").write_text(json.dumps(said))
+
+    with pytest.raises(InputError, match="mood"):
+        manifest.read(tmp_path / "m.json")

@@ -34,7 +34,10 @@ def verdict_from(document: Mapping[str, Any]) -> Verdict:
         | {
             "outcome": Outcome(said["outcome"]),
             "parts": tuple(
-                Part(PartName(part["name"]), Outcome(part["outcome"]), part["words"], dict(part["figures"]))
+                Part(
+                    **part
+                    | {"name": PartName(part["name"]), "outcome": Outcome(part["outcome"]), "figures": dict(part["figures"])}
+                )
                 for part in said["parts"]
             ),
             "look": None if said["look"] is None else Look(**said["look"]),

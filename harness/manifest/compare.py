@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
-from harness.gate.verdict import PartName
+from harness.gate.verdict import Outcome, PartName
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -127,7 +127,10 @@ def _of_verdicts(said: Mapping[str, Any] | None, found: Mapping[str, Any] | None
             words = [part["words"] if part else "was not asked" for part in (after.get(name), before.get(name))]
             yield Difference("", None, None, None, f"part {name}: {words[0]} where the manifest has: {words[1]}")
     timed = [verdict.get(_MEASURED, {}).get("outcome") for verdict in (before, after)]
-    for field in said.keys() - {"parts", "reason", *(["outcome"] if timed[0] != timed[1] else [])}:
+    measured = {"outcome"} if timed[0] != timed[1] else set()
+    if Outcome.REFUSE.value in timed:  # the reason may be what was measured
+        measured.add("reason")
+    for field in [name for name in said if name != "parts" and name not in measured]:
         if said[field] != found.get(field):
             words_ = f"the verdict's {field} is {_short(str(found.get(field)))} where the manifest has {_short(str(said[field]))}"
             yield Difference("", None, None, None, words_)
