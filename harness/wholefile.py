@@ -31,6 +31,17 @@ def write(path: Path, parts: Iterable[str], what: str) -> None:
         raise InputError(f"{path}: {reason_of(error)}; expected a place where {what} can be written") from error
 
 
+def refuse_no_place(path: Path) -> None:
+    """Refuse, before the work, a place where its result could not be written after it.
+
+    Raises:
+        InputError: it is a folder, or in none that is there.
+    """
+    if path.is_dir() or not path.parent.is_dir():
+        wrong = "is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise InputError(f"{path}: {wrong}; expected a file in a folder that is there")
+
+
 def _replace(path: Path, parts: Iterable[str]) -> None:
     draft = path.parent / f".{secrets.token_hex(8)}.part"
     try:

@@ -99,8 +99,8 @@ def _refuse_request(request: Request) -> None:
         if request.out is None:
             raise InputError("--plots: there is no place for pictures; write --out DIR as well")
         plots.require_matplotlib()
-    if request.manifest is not None and not request.manifest.parent.is_dir():
-        raise InputError(f"--manifest: {request.manifest.parent} is no folder; expected a file in a folder that is there")
+    if request.manifest is not None:
+        wholefile.refuse_no_place(request.manifest)
     if request.out is not None:
         try:
             request.out.mkdir(parents=True, exist_ok=True)

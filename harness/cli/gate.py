@@ -46,7 +46,8 @@ class Request:
 def gate(request: Request, loaded: Loaded) -> int:
     """Judge a candidate and return the exit code: 0 when it may be promoted, 1 when it may not."""
     for file in (request.junit, request.markdown, request.manifest):
-        _refuse_no_place(file)
+        if file is not None:
+            wholefile.refuse_no_place(file)
     folder = None if request.policy_dir is None else policyfolder.read(request.policy_dir)
     settings = (loaded if folder is None else folder.pinned(loaded)).settings
     sides = gatesides.sides(request.candidate, request.against, request.base, folder, settings)
@@ -64,13 +65,6 @@ def gate(request: Request, loaded: Loaded) -> int:
     else:
         print_verdict(shown)
     return Exit.DONE if shown.verdict.passed else Exit.NO
-
-
-def _refuse_no_place(file: Path | None) -> None:
-    """Refuse a report that cannot be written before a look is spent on it."""
-    if file is not None and (file.is_dir() or not file.parent.is_dir()):
-        wish = "expected a file in a folder that is there"
-        raise InputError(f"{file}: {'is a folder' if file.is_dir() else f'there is no folder {file.parent}'}; {wish}")
 
 
 def _given(paths: tuple[Path, ...], sides: Sides, settings: Settings) -> Given:

@@ -8,7 +8,7 @@ from contextlib import closing, nullcontext
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from harness import manifest, treefile, wiring
+from harness import manifest, treefile, wholefile, wiring
 from harness.cli import policies, rules
 from harness.cli.exits import Exit
 from harness.cli.output import counted, indented, note, number, one_line, say, say_json, table
@@ -49,8 +49,8 @@ class Request:
 
 def replay(request: Request, settings: Settings) -> int:
     """Replay a policy and return the exit code: 0 when no replay faulted."""
-    if request.manifest is not None and not request.manifest.parent.is_dir():
-        raise InputError(f"--manifest: {request.manifest.parent} is no folder; expected a file in a folder that is there")
+    if request.manifest is not None:
+        wholefile.refuse_no_place(request.manifest)
     if not request.trees:
         raise InputError("no trees given; write harness replay POLICY --trees PATH…, with tree files or folders")
     named = policies.policy(request.policy, settings)

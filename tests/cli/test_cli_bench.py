@@ -245,7 +245,8 @@ def test_names_of_trees_and_policies_are_nothing_but_names_in_markdown(command: 
         (("greedy", "--trees", "trees", "--plots"), "--plots: there is no place for pictures; write --out DIR as well"),
         (("greedy", "--trees", "trees", "--json", "--csv"), "--json and --csv exclude each other; --out DIR writes all of them"),
         (("greedy", "--trees", "trees", "--out", "policy.py"), "--out: policy.py: file exists; expected a folder"),
-        (("greedy", "--trees", "trees", "--manifest", "no/m.json"), "--manifest: no is no folder"),
+        (("greedy", "--trees", "trees", "--manifest", "no/m.json"), "no/m.json: there is no folder no"),
+        (("greedy", "--trees", "trees", "--manifest", "trees"), "trees: is a folder"),
         (("nobody", "--trees", "trees"), "nobody: no such file or directory"),
     ],
 )

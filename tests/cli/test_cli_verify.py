@@ -248,7 +248,8 @@ def test_a_manifest_that_is_missing_or_cannot_be_written_is_bad_input(
     for args, words in (
         (("verify",), "no manifest given; write harness verify MANIFEST"),
         (("verify", "no.json"), "no.json: no such file or directory; expected a readable manifest"),
-        (("replay", policy, "--trees", trees, "--manifest", "no/m.json"), "--manifest: no is no folder"),
+        (("replay", policy, "--trees", trees, "--manifest", "no/m.json"), "no/m.json: there is no folder no"),
+        (("replay", policy, "--trees", trees, "--manifest", trees), f"{trees}: is a folder"),
     ):
         ended = command(*args)
         assert (ended.code, ended.out) == (2, "")
