@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.models.base import ContextOverflow, Finish, Request
+from harness.models.base import ContextOverflow, Finish, ModelTimeout, Request
 from harness.models.budget import BudgetSpentError
 from harness.models.journal import Asked, Outcome
 from harness.policy import Candidate, Origin
@@ -39,6 +39,8 @@ REPAIRS = 2
 """How often an answer, or a version that faulted, goes back to be repaired."""
 DRAWS = 4
 """Edits that are begun for one version, before the models count as having nothing to say."""
+LATE = 3
+"""Calls without an answer in time, in a row, after which a run stops instead of paying for more of them."""
 _INSPIRATIONS = 2
 _SHORTER = 2
 """A prompt that is too long for a model is cut to this part, once."""
@@ -240,7 +242,7 @@ class ModelProposer:
         return None
 
     def _answered(self, asked: Asked, ask: Ask, draw: _Draw, turn: int) -> Answered | None:
-        """Return the answer, None where even a shorter prompt is too long for the model."""
+        """Return the answer, None where even a shorter prompt is too long for the model, or its answer takes too long."""
         shorter = replace(ask, budget_chars=ask.budget_chars // _SHORTER)
         for one in (ask, shorter):
             how = self._means.sampling
@@ -250,6 +252,10 @@ class ModelProposer:
                 return self._asker.ask(asked, request)
             except ContextOverflow:
                 continue
+            except ModelTimeout:
+                if self._asker.late() >= LATE:
+                    raise
+                return None
         return None
 
     def _edited(self, answer: Answer, draw: _Draw, known: Mapping[str, int]) -> Edited:

@@ -11,7 +11,7 @@ from builders import broom, judged_in_process
 from scripted_models import POLICY, Told, block, policy, refuse, whole
 
 from harness.evolve import Progress, Split, evolve
-from harness.models.base import ContextOverflow, Finish, ModelError
+from harness.models.base import ContextOverflow, Finish, ModelError, ModelTimeout
 from harness.models.budget import Budget, Budgeted, BudgetSpentError
 from harness.models.journal import InMemory
 from harness.policy import Candidate, EventKind, Origin
@@ -247,6 +247,21 @@ def test_a_prompt_that_is_too_long_is_shortened_once(store: Store) -> None:
 
     assert len(steps_of(run, store, by_model(store, run, model))) == 2
     assert [call.outcome is None for call in store.calls(run)] == [True, False]
+
+
+def test_an_answer_that_takes_too_long_costs_a_turn_and_three_in_a_row_stop_the_run(store: Store) -> None:
+    late = ModelTimeout("no answer in 1 s")
+    run = begun(store, 4)
+    first = Told([late, whole(policy(3, 3)), late, late, late])
+    with pytest.raises(ModelTimeout):
+        steps_of(run, store, by_model(store, run, first))
+    assert len(first.requests) == 5
+
+    rest = Told([whole(policy(4, 4)), whole(policy(5, 5))])
+    steps = steps_of(run, store, by_model(store, run, rest))
+
+    assert len(steps) == 4
+    assert rest.requests[0] == first.requests[-1]  # what the run stopped at is asked once more, the others are not
 
 
 def test_a_budget_that_is_spent_ends_the_models_share_and_templates_go_on(store: Store) -> None:
