@@ -199,6 +199,34 @@ def test_a_budget_ends_the_models_share_and_the_report_says_so(evolve: Callable[
     assert "the budget ended the models' share" in ended.out
 
 
+def test_several_models_are_asked_by_what_is_expected_of_them(command: Callable[..., Ended], searches: Path, base: Path) -> None:
+    server = Server([code(width, rounds) for width in range(3, 9) for rounds in (2, 3, 4)])
+    with serving(server) as url:
+        names = [f"openai-compatible:{name}@{url}#PLANTED_KEY" for name in ("one", "two")]
+        start = ("--trees", searches, "--incumbent", base, "--sandbox", "local", "--proposer", "model", "--edits", "whole")
+        weights = ("--model-weight", f"{names[0]}=9", f"{names[1]}=1")
+        ended = command("evolve", *start, "--versions", 13, "--model", *names, *weights, "--json")
+
+    assert ended.code == 0, ended.err
+    asked = ended.json["models"]["by_model"]
+    assert asked[f"openai-compatible:one@{url}"] > asked.get(f"openai-compatible:two@{url}", 0)
+
+
+def test_a_run_that_began_without_models_goes_on_without_them(
+    command: Callable[..., Ended], searches: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = command("evolve", "--trees", searches, "--sandbox", "local", "--versions", 3, "--json")
+    with Store.open(STORE) as store:
+        run = store.begin_run(store.run(1).plan)
+    monkeypatch.setenv("HARNESS_MODEL", "openai-compatible:m@http://127.0.0.1:9/v1")
+
+    resumed = command("evolve", "--resume", str(run.number), "--json")
+
+    assert resumed.code == 0, resumed.err
+    assert "models" not in resumed.json
+    assert [line["digest"] for line in resumed.json["versions"]] == [line["digest"] for line in plain.json["versions"]]
+
+
 def test_what_cannot_begin_leaves_everything_as_it_was(
     evolve: Callable[..., Ended], command: Callable[..., Ended], folder: Path, searches: Path
 ) -> None:
