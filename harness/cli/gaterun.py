@@ -13,9 +13,7 @@ from harness.cli.policies import short_name
 from harness.cli.progress import steps
 from harness.cli.verdicts.shown import Shown
 from harness.errors import InputError
-from harness.gate.judge import judge, refuse_same, refuse_sandbox, refuse_unrun
-from harness.gate.spending import level
-from harness.gate.verdict import Look
+from harness.gate.judge import judge, nothing_to_ask, refuse_same, refuse_sandbox, refuse_unrun
 from harness.score import Evaluation, groups_of
 from harness.store.records import Question
 
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
     from harness.cli.gatetrees import Given, HeldOut
     from harness.cli.policies import Named
     from harness.config import Settings
-    from harness.gate.verdict import Verdict
+    from harness.gate.verdict import Bounds, Look, Verdict
     from harness.manifest import Manifest
     from harness.policy import Version
     from harness.store import Store
@@ -64,8 +62,7 @@ def run(case: Case) -> Shown | None:
     if refused is not None:
         with wiring.open_store(case.settings, create=True) as store:
             shown = _recorded(case, store, refused)
-        if case.manifest is not None:
-            note(f"{case.manifest}: not written, since nothing was replayed that could be made again")
+        _note_no_manifest(case)
         return shown
     settings = case.settings
     if settings.sandbox == "auto" and not settings.allow_local:
@@ -82,11 +79,32 @@ def _refused_at_once(case: Case) -> Verdict | None:
     judged_by, bounds = wiring.judged_by(settings), wiring.bounds(settings)
     if len(set(policies)) == 1:
         return refuse_same(policies[0], judged_by, bounds, settings.sandbox)
-    ours, theirs = (Evaluation(policy, settings.sandbox, judged_by, ()) for policy in policies)
+    ours, theirs = _unplayed(case)
     if settings.sandbox == "local" and not settings.allow_local:
         return refuse_sandbox(ours, theirs, bounds)
     fault = wiring.refusal(source)
-    return None if fault is None else refuse_unrun(ours, theirs, fault, bounds)
+    if fault is not None:
+        return refuse_unrun(ours, theirs, fault, bounds)
+    theirs_fault = wiring.refusal(case.sides.incumbent.candidate.source)
+    if theirs_fault is not None:  # known before a look at the trees is spent
+        incumbent = case.sides.incumbent.label
+        raise InputError(f"incumbent {incumbent}: {theirs_fault.kind}: {theirs_fault.message}; compare with a policy that runs")
+    return None
+
+
+def _unplayed(case: Case) -> tuple[Evaluation, Evaluation]:
+    """Return the evaluations of both before anything is replayed, the candidate's first."""
+    settings, sides = case.settings, case.sides
+    ours, theirs = (
+        Evaluation(side.candidate.digest, settings.sandbox, wiring.judged_by(settings), ())
+        for side in (sides.candidate, sides.incumbent)
+    )
+    return ours, theirs
+
+
+def _note_no_manifest(case: Case) -> None:
+    if case.manifest is not None:
+        note(f"{case.manifest}: not written, since nothing was replayed that could be made again")
 
 
 def _is_new(settings: Settings) -> bool:
@@ -122,6 +140,8 @@ class _Stage:
         candidate, _ = (store.record(side.candidate) for side in (case.sides.candidate, case.sides.incumbent))
         trees = gatetrees.held_out(case.given, store.development_trees(candidate))
         bounds = wiring.bounds(case.settings)
+        if not trees.trees:
+            return self._nothing_to_ask(trees, bounds)
         look = self._look(trees)
         ended = False
         try:
@@ -135,8 +155,15 @@ class _Stage:
         except KeyboardInterrupt:
             return None
         finally:
-            if not ended and look.ledger:
+            if not ended:
                 note(f"stopped; look {look.number} is recorded and stands: the same command asks again, at no new level")
+        return shown
+
+    def _nothing_to_ask(self, trees: HeldOut, bounds: Bounds) -> Shown:
+        case = self._case
+        ours, theirs = _unplayed(case)
+        shown = _recorded(case, self._store, nothing_to_ask(ours, theirs, bounds, left_out=trees.left_out))
+        _note_no_manifest(case)
         return shown
 
     def _manifest(self, ours: Evaluation, theirs: Evaluation, verdict: Verdict, file: Path | None) -> Manifest:
@@ -155,8 +182,6 @@ class _Stage:
     def _look(self, trees: HeldOut) -> Look:
         case = self._case
         alpha = case.settings.alpha
-        if not trees.trees:
-            return Look(1, level(alpha, 1), 0.0, alpha)
         sides = case.sides
         question = Question(sides.candidate.candidate.digest, sides.incumbent.candidate.digest, wiring.judged_by(case.settings))
         look = self._store.look(question, trees.trees, alpha, case.by)

@@ -91,7 +91,11 @@ def read(folder: Path) -> PolicyFolder:
     paths = trees.get("paths", [])
     if not isinstance(paths, list) or not all(isinstance(path, str) and path for path in paths):
         raise InputError(f"{rules.where('paths', 'trees')}: paths is {paths!r}; expected a list of files and folders")
-    digest = trees.get("digest", "")
+    if "digest" not in trees:
+        raise InputError(
+            f"{rules.name}: [trees] has no digest; expected that of the set, which `harness trees list PATH…` prints"
+        )
+    digest = trees["digest"]
     if not isinstance(digest, str) or len(digest) != _DIGEST_LENGTH or not set(digest) <= set("0123456789abcdef"):
         wish = "expected the digest of the set, which `harness trees list PATH…` prints"
         raise InputError(f"{rules.where('digest', 'trees')}: digest is {digest!r}; {wish}")

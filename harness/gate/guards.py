@@ -36,7 +36,8 @@ def sandbox(candidate: Evaluation, incumbent: Evaluation, bounds: Bounds) -> Par
         return Part(PartName.SANDBOX, Outcome.PASS, "both were replayed in Docker containers", figures)
     if bounds.allow_local:
         return Part(PartName.SANDBOX, Outcome.PASS, f"replayed in {named}, which was allowed by name", figures)
-    return Part(PartName.SANDBOX, Outcome.REFUSE, f"replayed in {named}; the gate asks for docker", figures)
+    words = f"{named} is no boundary: the gate asks for docker, unless --allow-local says otherwise"
+    return Part(PartName.SANDBOX, Outcome.REFUSE, words, figures)
 
 
 def faults(candidate: Evaluation) -> Part:

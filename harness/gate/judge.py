@@ -6,6 +6,7 @@ for a fault.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from harness.gate import claims, guards
@@ -75,10 +76,26 @@ def refuse_unrun(candidate: Evaluation, incumbent: Evaluation, fault: Fault, bou
     return _refused_unplayed(parts, candidate, incumbent, bounds)
 
 
+def nothing_to_ask(
+    candidate: Evaluation, incumbent: Evaluation, bounds: Bounds, *, left_out: Sequence[tuple[str, str]]
+) -> Verdict:
+    """Return the verdict where no held-out tree is left: both evaluations are empty, and no look was taken."""
+    words = "no held-out tree is left to ask; record fresh ones, or give others that have a score"
+    parts = (guards.distinct(candidate.policy, incumbent.policy), Part(PartName.GAIN, Outcome.CANNOT_TELL, words, {"trees": 0}))
+    outcome, reason = _answer(parts)
+    return replace(_unplayed(outcome, reason, parts, candidate, incumbent, bounds), left_out=tuple(left_out))
+
+
 def _refused_unplayed(parts: tuple[Part, ...], candidate: Evaluation, incumbent: Evaluation, bounds: Bounds) -> Verdict:
+    return _unplayed(Outcome.REFUSE, _refused(parts), parts, candidate, incumbent, bounds)
+
+
+def _unplayed(
+    outcome: Outcome, reason: str, parts: tuple[Part, ...], candidate: Evaluation, incumbent: Evaluation, bounds: Bounds
+) -> Verdict:
     return Verdict(
-        outcome=Outcome.REFUSE,
-        reason=_refused(parts),
+        outcome=outcome,
+        reason=reason,
         parts=parts,
         candidate=candidate.policy,
         incumbent=incumbent.policy,

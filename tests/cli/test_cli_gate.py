@@ -234,8 +234,28 @@ def test_where_no_tree_is_left_nothing_can_be_told_and_nothing_is_spent(
     ended = command("gate", "v2", "--against", "v1", "--trees", held_out, *LOCAL, "--json")
 
     assert (ended.code, ended.json["outcome"]) == (1, "cannot-tell")
-    assert "no held-out tree is left" in ended.json["reason"]
+    assert "no held-out tree is left to ask; record fresh ones" in ended.json["reason"]
+    assert ended.json["verdict"]["look"] is None
+    assert parts(ended) == {"distinct": "pass", "gain": "cannot-tell"}
+    assert len(ended.json["verdict"]["left_out"]) == 10
     assert "looked" not in kinds(folder)
+    assert "no look at the trees was spent" in command("gate", "v2", "--against", "v1", "--trees", held_out, *LOCAL).out
+
+
+def test_an_incumbent_that_is_not_run_at_all_costs_no_look(gate: Callable[..., Ended]) -> None:
+    ended = gate("looks.py", "refused.py")
+
+    assert ended.code == 2
+    assert "incumbent refused.py: refused-at-check: line 1" in ended.err
+    assert ended.err.endswith("; compare with a policy that runs\n")
+    assert "look" not in ended.err.replace("looks.py", "")
+
+
+def test_a_refusal_for_the_sandbox_says_what_takes_it(command: Callable[..., Ended], held_out: Path, policies: None) -> None:
+    ended = command("gate", "looks.py", "--against", "stops.py", "--trees", held_out, "--sandbox", "local")
+
+    assert ended.code == 1
+    assert "refused by sandbox: local is no boundary: the gate asks for docker, unless --allow-local says otherwise" in ended.out
 
 
 def test_a_new_store_says_that_it_knows_of_no_other_looks(gate: Callable[..., Ended]) -> None:

@@ -94,6 +94,11 @@ def test_paths_of_trees_are_seen_from_the_folder(folder: Path) -> None:
         ('format = "policy/1"', "", r"policy.toml: format is None"),
         ('["../../trees"]', '"trees"', r"policy.toml:5: paths is 'trees'; expected a list"),
         (DIGEST, "abc", r"policy.toml:6: digest is 'abc'; expected the digest of the set, which `harness trees list"),
+        (
+            f'digest = "{DIGEST}"',
+            "",
+            r"policy.toml: \[trees\] has no digest; expected that of the set, which `harness trees list",
+        ),
         ("[trees]", "[limits.trees]", r"policy.toml"),
         ("max_batch = 4", "max_batch = ", r"policy.toml: not TOML: .*line 9"),
     ],
