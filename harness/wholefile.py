@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def write(path: Path, parts: Iterable[str], what: str) -> None:
-    """Replace a file by these parts in UTF-8; it is on disk when this returns. `what` says in words what it is.
+def write(path: Path, parts: Iterable[str | bytes], what: str) -> None:
+    """Replace a file by these parts, text in UTF-8; it is on disk when this returns. `what` says in words what it is.
 
     What is no file of its own, such as a pipe or `/dev/stdout`, cannot be replaced and is written to.
 
@@ -24,7 +24,7 @@ def write(path: Path, parts: Iterable[str], what: str) -> None:
     try:
         if path.is_symlink() or path.is_fifo() or path.is_char_device():
             with path.open("wb") as stream:
-                stream.writelines(part.encode() for part in parts)
+                stream.writelines(map(_raw, parts))
         else:
             _replace(path, parts)
     except OSError as error:
@@ -42,11 +42,15 @@ def refuse_no_place(path: Path) -> None:
         raise InputError(f"{path}: {wrong}; expected a file in a folder that is there")
 
 
-def _replace(path: Path, parts: Iterable[str]) -> None:
+def _raw(part: str | bytes) -> bytes:
+    return part.encode() if isinstance(part, str) else part
+
+
+def _replace(path: Path, parts: Iterable[str | bytes]) -> None:
     draft = path.parent / f".{secrets.token_hex(8)}.part"
     try:
         with draft.open("xb") as stream:
-            stream.writelines(part.encode() for part in parts)
+            stream.writelines(map(_raw, parts))
             stream.flush()
             os.fsync(stream.fileno())
         draft.replace(path)

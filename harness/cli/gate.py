@@ -77,8 +77,8 @@ def _given(paths: tuple[Path, ...], sides: Sides, settings: Settings) -> Given:
         return gatetrees.of_store(store, store.version_by_digest(sides.candidate.candidate.digest), settings.holdout)
 
 
-def _reports(request: Request, shown: Shown) -> Iterator[tuple[Path, str]]:
+def _reports(request: Request, shown: Shown) -> Iterator[tuple[Path, str | bytes]]:
     if request.junit is not None:
-        yield request.junit, junit(shown).decode()
+        yield request.junit, junit(shown)
     if request.markdown is not None:
         yield request.markdown, markdown(shown)

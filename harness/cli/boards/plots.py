@@ -11,9 +11,11 @@ import re
 import warnings
 from contextlib import contextmanager
 from importlib.util import find_spec
+from io import BytesIO
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from harness import wholefile
 from harness.cli import rules
 from harness.cli.output import counted, one_line, short
 from harness.errors import InputError
@@ -103,10 +105,16 @@ def draw(board: Leaderboard, folder: Path) -> list[tuple[str, str]]:
         stem = f"{_file_name(board)}-{picture.name}"
         with _style():
             figure = picture.draw(board, looks)
-            figure.savefig(folder / f"{stem}.png", metadata={"Software": None})
-            figure.savefig(folder / f"{stem}.svg", metadata={"Date": None, "Creator": None})
+            wholefile.write(folder / f"{stem}.png", [_saved(figure, "png", {"Software": None})], "a picture")
+            wholefile.write(folder / f"{stem}.svg", [_saved(figure, "svg", {"Date": None, "Creator": None})], "a picture")
         drawn.append((picture.words, f"{stem}.png"))
     return drawn
+
+
+def _saved(figure: Figure, form: str, metadata: dict[str, None]) -> bytes:
+    stream = BytesIO()
+    figure.savefig(stream, format=form, metadata=metadata)
+    return stream.getvalue()
 
 
 def _file_name(board: Leaderboard) -> str:
