@@ -61,19 +61,19 @@ def judge(
 def refuse_same(digest: str, settings: Settings, bounds: Bounds, sandbox: str) -> Verdict:
     """Return the verdict on a candidate that is the incumbent byte for byte: nothing was replayed and no look taken."""
     unplayed = Evaluation(digest, sandbox, settings, ())
-    return _refused_unplayed((guards.distinct(digest, digest),), unplayed, unplayed, bounds)
+    return _unplayed((guards.distinct(digest, digest),), unplayed, unplayed, bounds)
 
 
 def refuse_sandbox(candidate: Evaluation, incumbent: Evaluation, bounds: Bounds) -> Verdict:
     """Return the verdict on two evaluations that may not be made in their sandbox: they are empty, and no look was taken."""
     parts = (guards.distinct(candidate.policy, incumbent.policy), guards.sandbox(candidate, incumbent, bounds))
-    return _refused_unplayed(parts, candidate, incumbent, bounds)
+    return _unplayed(parts, candidate, incumbent, bounds)
 
 
 def refuse_unrun(candidate: Evaluation, incumbent: Evaluation, fault: Fault, bounds: Bounds) -> Verdict:
     """Return the verdict on a candidate that the static check refused: both evaluations are empty, and no look was taken."""
     parts = (guards.distinct(candidate.policy, incumbent.policy), guards.unrun(fault))
-    return _refused_unplayed(parts, candidate, incumbent, bounds)
+    return _unplayed(parts, candidate, incumbent, bounds)
 
 
 def nothing_to_ask(
@@ -82,17 +82,11 @@ def nothing_to_ask(
     """Return the verdict where no held-out tree is left: both evaluations are empty, and no look was taken."""
     words = "no held-out tree is left to ask; record fresh ones, or give others that have a score"
     parts = (guards.distinct(candidate.policy, incumbent.policy), Part(PartName.GAIN, Outcome.CANNOT_TELL, words, {"trees": 0}))
+    return replace(_unplayed(parts, candidate, incumbent, bounds), left_out=tuple(left_out))
+
+
+def _unplayed(parts: tuple[Part, ...], candidate: Evaluation, incumbent: Evaluation, bounds: Bounds) -> Verdict:
     outcome, reason = _answer(parts)
-    return replace(_unplayed(outcome, reason, parts, candidate, incumbent, bounds), left_out=tuple(left_out))
-
-
-def _refused_unplayed(parts: tuple[Part, ...], candidate: Evaluation, incumbent: Evaluation, bounds: Bounds) -> Verdict:
-    return _unplayed(Outcome.REFUSE, _refused(parts), parts, candidate, incumbent, bounds)
-
-
-def _unplayed(
-    outcome: Outcome, reason: str, parts: tuple[Part, ...], candidate: Evaluation, incumbent: Evaluation, bounds: Bounds
-) -> Verdict:
     return Verdict(
         outcome=outcome,
         reason=reason,
