@@ -30,9 +30,11 @@ def by_group(results: Iterable[Result], groups: Mapping[str, str], figures: Mapp
 def interval(grouped: Sequence[Sequence[float]], resamples: int, seed: int, *, weigh_groups: bool) -> Interval | None:
     """Return the two-sided interval of the mean, None where there is no value: groups are drawn, then trees within each.
 
+    None as well for a single tree: whatever is drawn of it is that tree, which says nothing of others.
+
     It is the gate's bound (`harness.gate.bootstrap`) from below, and from above by the same draws.
     """
-    if not grouped:
+    if sum(map(len, grouped)) <= 1:
         return None
     first = grouped[0][0]
     if all(value == first for group in grouped for value in group):  # nor may rounding to the grid of the draws move it

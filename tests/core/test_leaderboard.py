@@ -212,6 +212,15 @@ def test_what_was_judged_otherwise_is_on_no_leaderboard(evaluations: dict[str, E
         board_of({"a": greedy, "b": replace(greedy, results=greedy.results[1:])}, TREES)
 
 
+def test_a_single_tree_has_no_interval() -> None:
+    """An interval of no width would claim to know what one tree cannot show."""
+    board = board_of({name: evaluation(name, TREES[:1]) for name in ("greedy", "ucb")}, TREES[:1])
+
+    assert [standing.value is not None for standing in board.standings] == [True, True]
+    assert [standing.interval for standing in board.standings] == [None, None]
+    assert [pairing.interval for pairing in board.pairings] == [None]
+
+
 def test_where_all_trees_say_the_same_the_interval_is_that_point() -> None:
     """The grid on which draws are made would move it by 1e-13, which a picture could magnify."""
     made = {"it": evaluation("greedy", [replace(tree("root>a", scores={"a": 1.0}), name=name) for name in "abc"])}
