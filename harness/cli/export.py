@@ -14,6 +14,7 @@ from harness import __version__, promotion, wiring
 from harness.cli.lineage import lineage
 from harness.cli.output import say, say_json
 from harness.cli.policies import stored_version
+from harness.cli.written import brief_document, written
 from harness.errors import InputError
 from harness.gate.document import document
 from harness.policy import digest_of
@@ -47,6 +48,7 @@ def exported(store: Store, version: Version) -> dict[str, Any]:
     """Return the manifest of a version: the same each time, as long as nothing more is decided about it."""
     candidate = version.candidate
     turns = [event for event in store.turns() if version.number in {event.to, event.version}]
+    by_model = written(store, version)
     return {
         "format": FORMAT,
         "harness": __version__,
@@ -58,6 +60,7 @@ def exported(store: Store, version: Version) -> dict[str, Any]:
         "template": candidate.template,
         "params": dict(candidate.params),
         "rationale": candidate.rationale,
+        **({} if by_model is None else {"written": brief_document(by_model)}),
         "lineage": [
             {"version": ancestor.number, "digest": ancestor.candidate.digest, "origin": ancestor.candidate.origin.value}
             for ancestor in lineage(store, version)

@@ -92,6 +92,13 @@ def show(found: Written, version: Version) -> None:
     say(f"  `harness show v{version.number}` with --prompt, --answer or --diff shows what was sent, answered and changed")
 
 
+def brief_document(found: Written) -> dict[str, Any]:
+    """Return what a file that travels says: who wrote it, what that cost, and the digest under which the prompt is found."""
+    whole = document(found)
+    named = ("run", "position", "model", "kind", "parents", "request", "input_tokens", "output_tokens", "cost_usd", "at")
+    return {name: whole[name] for name in named}
+
+
 def document(found: Written) -> dict[str, Any]:
     """Return the same for programs, prompt and answer included."""
     made = found.made

@@ -131,6 +131,9 @@ def test_a_model_over_http_develops_versions_that_can_be_followed_back(
     assert "+        self.width = 4" in command("show", "v3", "--diff").out
     assert command("show", "v3", "--json").json["written"]["kind"] in {"blocks", "whole", "cross"}
     assert command("show", "v1", "--prompt").code == 2
+    command("export", "v3", "out")
+    origin = json.loads((folder / "out" / "manifest.json").read_bytes())["written"]
+    assert (origin["position"], origin["cost_usd"]) == (3, None)
     assert command("doctor").out.count("all whole") == 1
 
 
