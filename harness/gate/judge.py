@@ -50,7 +50,7 @@ def judge(
         incumbent.policy,
         look,
         found.trees,
-        found.groups,
+        found.groups if candidate.fault is None else (),  # trees are missing: means of the others would say nothing
         (*left_out, *found.left_out),
         candidate.settings,
         bounds,

@@ -68,6 +68,7 @@ def test_a_fault_of_the_candidate_refuses_and_nothing_else_is_asked(kind: FaultK
 
     assert verdict.outcome is Outcome.REFUSE
     assert verdict.reason == f"refused by faults: {kind} on tree t1 in round 3: it broke"
+    assert verdict.groups == ()
     assert answer(verdict, PartName.GAIN) == "not asked"
     assert [tree.difference for tree in verdict.trees] == [0.9, None, None, None]
     assert verdict.left_out == ()
