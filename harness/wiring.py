@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
-from harness import score, treefile
+from harness import score
 from harness.errors import InputError
 from harness.evaluate import Job, evaluate, gather
 from harness.gate.verdict import Bounds
+from harness.lazytrees import FoundTrees
 from harness.policy import Origin
 from harness.score import Effort
-from harness.tree import Tree
 from sandbox.api import Fault, FaultKind, Limits
 from sandbox.base import GuestLimits, SandboxError
 from sandbox.session import SOURCE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from harness.config import Settings
     from harness.models.base import Exchange, Model
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from harness.propose.base import Proposer
     from harness.score import Evaluation, Result
     from harness.store import Store
-    from harness.treefile import TreeFile
     from sandbox.base import Sandbox
 
 _TREES_PER_WORKER = 8
@@ -262,75 +260,6 @@ def refusal(source: str, *, checked: bool = True) -> Fault | None:
     return check.refusal(check.check(source))
 
 
-class TreeFiles(Sequence[Tree]):
-    """Trees of files, read when they are asked for: memory holds one for each worker, not the set."""
-
-    def __init__(self, files: Sequence[TreeFile]) -> None:
-        self._files = files
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    @overload
-    def __getitem__(self, place: int) -> Tree: ...
-    @overload
-    def __getitem__(self, place: slice) -> TreeFiles: ...
-    def __getitem__(self, place: int | slice) -> Tree | TreeFiles:
-        if isinstance(place, slice):
-            return TreeFiles(self._files[place])
-        return treefile.read(self._files[place])
-
-
-class FoundTrees(Sequence[Tree]):
-    """Trees by digest, some of them in files, the others in a store; read when they are asked for."""
-
-    def __init__(self, digests: Sequence[str], files: Mapping[str, TreeFile], store: Store | None) -> None:
-        self._digests = digests
-        self._files = files
-        self._store = store
-
-    def __len__(self) -> int:
-        return len(self._digests)
-
-    @overload
-    def __getitem__(self, place: int) -> Tree: ...
-    @overload
-    def __getitem__(self, place: slice) -> FoundTrees: ...
-    def __getitem__(self, place: int | slice) -> Tree | FoundTrees:
-        if isinstance(place, slice):
-            return FoundTrees(self._digests[place], self._files, self._store)
-        digest = self._digests[place]
-        file = self._files.get(digest)
-        if file is None:
-            if self._store is None:
-                raise InputError(f"tree {digest[:12]}: is in no file and no store; expected it in one of them")
-            return self._store.tree(digest)
-        tree = treefile.read(file)
-        if tree.digest != digest:
-            raise InputError(f"{file}: the file has changed since it was looked at; run the command again")
-        return tree
-
-
-class StoredTrees(Sequence[Tree]):
-    """Trees of a store by digest, read when they are asked for."""
-
-    def __init__(self, store: Store, digests: Sequence[str]) -> None:
-        self._store = store
-        self._digests = digests
-
-    def __len__(self) -> int:
-        return len(self._digests)
-
-    @overload
-    def __getitem__(self, place: int) -> Tree: ...
-    @overload
-    def __getitem__(self, place: slice) -> StoredTrees: ...
-    def __getitem__(self, place: int | slice) -> Tree | StoredTrees:
-        if isinstance(place, slice):
-            return StoredTrees(self._store, self._digests[place])
-        return self._store.tree(self._digests[place])
-
-
 class SandboxJudge:
     """Judges candidates over trees of the store. `begin` is told the trees of each evaluation, `step` of each replay's end."""
 
@@ -359,6 +288,6 @@ class SandboxJudge:
         return gather(job, self._sandbox, self._watched(job, trees))
 
     def _watched(self, job: Job, trees: Sequence[str]) -> Iterator[Result]:
-        for result in evaluate(job, StoredTrees(self._store, trees), self._sandbox):
+        for result in evaluate(job, FoundTrees(trees, {}, self._store), self._sandbox):
             self._step()
             yield result

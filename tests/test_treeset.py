@@ -11,9 +11,9 @@ from builders import broom, tree
 
 from harness import treefile, treeset
 from harness.errors import InputError, TreeError
+from harness.lazytrees import TreeFiles
 from harness.tree import set_digest
 from harness.treeset import PackedTree
-from harness.wiring import TreeFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable

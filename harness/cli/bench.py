@@ -16,6 +16,7 @@ from harness.cli.progress import steps
 from harness.cli.replay import isolation_document, print_faults, settings_document
 from harness.errors import InputError, reason_of
 from harness.evaluate import Job, evaluate
+from harness.lazytrees import FoundTrees
 from harness.leaderboard import CONFIDENCE, Leaderboard, leaderboard
 from harness.policy import Origin, digest_of
 from harness.propose import templates
@@ -153,7 +154,7 @@ def _hold(entrants: Mapping[str, Named], sets: Sets, settings: Settings) -> _Hel
 def _evaluation(job: Job, digests: Sequence[str], sets: Sets, sandbox: Sandbox | None, progress: Steps) -> Evaluation:
     results = []
     # `evaluate` never asks the sandbox of a policy that was refused.
-    judged = evaluate(job, wiring.FoundTrees(digests, sets.files, None), sandbox)  # type: ignore[arg-type]
+    judged = evaluate(job, FoundTrees(digests, sets.files, None), sandbox)  # type: ignore[arg-type]
     with closing(judged):  # type: ignore[type-var]
         for result in judged:
             results.append(result)

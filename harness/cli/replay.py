@@ -15,6 +15,7 @@ from harness.cli.output import counted, indented, note, number, one_line, say, s
 from harness.cli.progress import steps
 from harness.errors import InputError
 from harness.evaluate import Job, evaluate
+from harness.lazytrees import TreeFiles
 from harness.score import Evaluation, Weight, groups_of
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def replay(request: Request, settings: Settings) -> int:
         with opening as sandbox, steps() as progress:
             progress.begin(f"replaying {named.label}", len(files))
             # `evaluate` never asks the sandbox of a policy that was refused.
-            with closing(evaluate(job, wiring.TreeFiles(files), sandbox)) as judged:  # type: ignore[arg-type,type-var]
+            with closing(evaluate(job, TreeFiles(files), sandbox)) as judged:  # type: ignore[arg-type,type-var]
                 for result in judged:
                     results.append(result)
                     progress.step()

@@ -11,6 +11,7 @@ from harness.cli.exits import Exit
 from harness.cli.output import counted, note, one_line, say, say_json
 from harness.cli.progress import steps
 from harness.errors import InputError
+from harness.lazytrees import FoundTrees
 from harness.policy import Origin
 from harness.propose import templates
 
@@ -48,7 +49,7 @@ def verify(request: Request, loaded: Loaded) -> int:
         progress.begin(f"verifying {request.manifest}", replays)
         bench = rerun.Bench(
             sandbox=sandbox,
-            trees=lambda digests: wiring.FoundTrees(digests, found.files, found.store),
+            trees=lambda digests: FoundTrees(digests, found.files, found.store),
             effort=lambda trees: wiring.effort(settings, trees),
             refusal=lambda source: wiring.refusal(source, checked=said.checked),
             step=progress.step,
