@@ -171,7 +171,7 @@ def _refuse_no_verdict(path: Path, manifest: Manifest) -> None:
     try:
         verdict = verdict_from(manifest.verdict or {})
     except (KeyError, TypeError, ValueError) as error:
-        raise InputError(f"{path}: verdict is {shown(manifest.verdict)} ({error}); expected what a gate writes") from None
+        raise InputError(f"{path}: verdict is none that a gate writes: {error}") from None
     if verdict.look is None:
         raise InputError(f"{path}: verdict.look is None; expected the look that was taken, without which nothing is judged again")
     for side, digest in (("candidate", verdict.candidate), ("incumbent", verdict.incumbent)):
