@@ -124,7 +124,7 @@ REVISIONS: tuple[tuple[str, str | None], ...] = (
     (whole(policy(2, 12)), None),
     (whole(policy(3, 12)), None),
 )
-"""What a model answers in turn, and why it is no version; the eleventh version faults in the sandbox and is repaired."""
+"""What a model answers in turn, and why it is no version. The fifteenth faults when it runs; the next repairs it."""
 
 
 def test_of_twenty_revisions_every_broken_one_is_a_fault_with_its_reason_and_the_others_are_worth_what_they_are_by_hand(
