@@ -105,8 +105,9 @@ def _one_by_one(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Iterator[R
 def _side_by_side(job: Job, trees: Sequence[Tree], sandbox: Sandbox, workers: int) -> Iterator[Result]:
     with ExitStack() as stack:
         idle: SimpleQueue[_Worker] = SimpleQueue()
+        over = threading.Event()
         for core in islice(cycle(_cores()), workers):
-            idle.put(stack.enter_context(_Worker(job, sandbox, core)))
+            idle.put(stack.enter_context(_Worker(job, sandbox, core, over)))
         mine = threading.local()
 
         def begin() -> None:
@@ -123,6 +124,7 @@ def _side_by_side(job: Job, trees: Sequence[Tree], sandbox: Sandbox, workers: in
 
         pool = stack.enter_context(ThreadPoolExecutor(workers, "replay", begin))
         stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+        stack.callback(over.set)  # before that, or an interrupted evaluation would wait for whole replays
         again = _SecondLooks(_drawn(job, len(trees)), lambda place: pool.submit(look_again, place))
         under_way: deque[tuple[int, Future[Result], Future[Trajectory] | None]] = deque()
         for place in range(len(trees)):
@@ -186,11 +188,12 @@ class _Worker:
     """One container of the candidate, and a second one once a tree has to be replayed again.
 
     A worker with a core keeps its thread there, and with it the containers it opens: a question and its answer then need no
-    other core to wake up.
+    other core to wake up. Once nobody waits for results any more, `over`, its replay ends with the next question.
     """
 
-    def __init__(self, job: Job, sandbox: Sandbox, core: int | None = None) -> None:
+    def __init__(self, job: Job, sandbox: Sandbox, core: int | None = None, over: threading.Event | None = None) -> None:
         self._core = core
+        self._over = over or threading.Event()
         self._job = job
         self._sandbox = sandbox
         self._sessions: dict[str, Session] = {}
@@ -223,7 +226,7 @@ class _Worker:
         settings = self._job.settings
         frontier = tree.frontier if settings.frontier is None else settings.frontier
         context = Context(self._job.params, settings.seed, settings.limits, frontier.value)
-        decider = _Sandboxed(self._sessions[which], context)
+        decider = _Sandboxed(self._sessions[which], context, self._over)
         trajectory = replay(tree, decider, settings.limits, frontier)
         result = replace(_result(self._job, tree, trajectory), **decider.measured())
         if trajectory.fault is None:
@@ -232,19 +235,26 @@ class _Worker:
         return replace(result, trajectory=replace(trajectory, fault=fault))
 
 
+class _OverError(Exception):
+    """Nobody waits for this replay's result any more."""
+
+
 class _Sandboxed:
     """Decides through a sandboxed process that starts with the first question: a replay that asks nothing costs nothing."""
 
-    __slots__ = ("_context", "_guest", "_output", "_session", "decide_s")
+    __slots__ = ("_context", "_guest", "_output", "_over", "_session", "decide_s")
 
-    def __init__(self, session: Session, context: Context) -> None:
+    def __init__(self, session: Session, context: Context, over: threading.Event) -> None:
         self._session = session
+        self._over = over
         self._context = context
         self._guest: GuestReplay | None = None
         self._output = ""
         self.decide_s = 0.0
 
     def decide(self, observation: Observation) -> list[int]:
+        if self._over.is_set():
+            raise _OverError
         if self._guest is None:
             self._guest = self._started()
         asked = time.perf_counter()
