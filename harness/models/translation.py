@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from harness.models.base import ContextOverflow, ModelError, ModelTimeout
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from harness.models.naming import Named
 
 _LONGEST_MESSAGE = 600
+_SHAPELESS = (AttributeError, IndexError, TypeError)
+"""What the client stumbles over in an answer that is JSON and no completion."""
 _OVERFLOWS = ("context_length_exceeded", "exceed_context_size", "maximum context length", "context window", "context size")
 
 
@@ -25,10 +28,10 @@ def translated(error: Exception, named: Named, request: Request, clean: Callable
     said, too_long = _said(error, clean), _too_long(error)
     if too_long is not None:
         return ModelError(f"{named.name}: {too_long}", billed=True)
+    if isinstance(error, (theirs.UnexpectedModelBehavior, *_SHAPELESS)) or isinstance(error.__cause__, json.JSONDecodeError):
+        return ModelError(f"{named.name}: what came back is no answer: {said}", again=True, billed=True)
     if isinstance(error, theirs.ModelAPIError):
         return _of_the_provider(error, said, named, request)
-    if isinstance(error, theirs.UnexpectedModelBehavior):
-        return ModelError(f"{named.name}: what came back is no answer: {said}", again=True, billed=True)
     if isinstance(error, ImportError):
         return ModelError(f"{named.name}: the client for this provider is not installed: {said}")
     return ModelError(f"{named.name}: {said}")

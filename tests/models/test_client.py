@@ -296,6 +296,17 @@ def test_the_body_of_a_provider_that_sends_no_json_is_cut() -> None:
         assert len(str(error_of(client(url), asked()))) < 1000
 
 
+@pytest.mark.parametrize(
+    "body", [b"", b'{"choices": [', b"[]", b"null", json.dumps(json.loads(completion("yes")) | {"choices": []}).encode()]
+)
+def test_an_answer_that_cannot_be_read_is_asked_for_again_and_may_have_cost_something(body: bytes) -> None:
+    with serving(answering(body)) as url:
+        error = error_of(client(url), asked())
+
+    assert "what came back is no answer" in str(error)
+    assert (error.again, error.billed) == (True, True)
+
+
 @pytest.mark.parametrize("packed", [False, True])
 def test_an_answer_without_end_is_not_read_to_its_end(packed: bool) -> None:
     sent = [0]
