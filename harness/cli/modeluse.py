@@ -66,8 +66,9 @@ class ModelUse:
 def show(use: ModelUse) -> None:
     """Print what a run asked of models."""
     became = sum(call.outcome is not None and call.outcome.reason is None for call in use.calls)
-    failed = len(use.calls) - len(use.answers)
-    unanswered = f", {failed} without an answer" if failed else ""
+    kinds = Counter(str(call.exchange.kind or "unreachable") for call in use.calls if call.exchange.answer is None)
+    why = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
+    unanswered = f", {kinds.total()} without an answer ({why})" if kinds else ""
     say(f"\nmodels: {counted(len(use.calls), 'call')}{unanswered}, {_tokens(use.answers)}, {cost(use.answers)}")
     faults = ", ".join(f"{reason} {count}" for reason, count in use.faults.items())
     say(f"{counted(became, 'answer')} became versions" + (f"; faults: {faults}" if faults else "; no faults"))

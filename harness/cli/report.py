@@ -139,13 +139,17 @@ def _print(report: Report, pairs: Sequence[_Pair], verbose: bool) -> None:
             rows.append([f"  {system}", *_cells(_means(recorded))])
             tasks = _tasks(recorded)
             rows += [[f"    {task}", *_cells(_means(group))] for task, group in tasks if len(tasks) > 1]
-    say(f"run {report.run.number}: {counted(len(report.judged), 'version')} in {report.seconds:.1f} s{rules.words(settings)}\n")
+    count, planned = len(report.judged), report.run.plan.versions
+    of = f" of {planned}" if count < planned else ""
+    say(f"run {report.run.number}: {counted(count, 'version')}{of} in {report.seconds:.1f} s{rules.words(settings)}\n")
     say(table(head, rows, left=("trees",)))
     if verbose:
         each = [[p.name, _words(p.split), *_cells(_means([p]))[1:]] for p in pairs]
         say("\n" + table(("tree", "side", *head[2:]), each, left=("tree", "side")))
     if report.models is not None:
         modeluse.show(report.models)
+        if count < planned and report.models.spent is None:
+            say(f"the models wrote no more: nothing came of what they were asked for version {count + 1}")
     for version, fault in _faults(report).items():
         evidence = f"{fault.kind}: {one_line(fault.message)}; `harness show v{version}` says more"
         say(f"\nv{version} faulted on held-out trees and cannot win: {evidence}")

@@ -202,6 +202,17 @@ def test_a_budget_ends_the_models_share_and_the_report_says_so(evolve: Callable[
     assert "the budget ended the models' share" in ended.out
 
 
+def test_a_run_that_ends_before_its_versions_says_so_and_why(evolve: Callable[..., Ended]) -> None:
+    said = json.dumps({"error": {"message": "too long", "code": "context_length_exceeded"}}).encode()
+    with serving(answering(said, 400)) as url:
+        ended = evolve(url, "--proposer", "model", "--versions", 3)
+
+    assert ended.code == 0, ended.err
+    assert "run 1: 1 version of 3 in " in ended.out
+    assert "8 without an answer (context-overflow 8)" in ended.out
+    assert "the models wrote no more: nothing came of what they were asked for version 2" in ended.out
+
+
 def test_several_models_are_asked_by_what_is_expected_of_them(command: Callable[..., Ended], searches: Path, base: Path) -> None:
     server = Server([code(width, rounds) for width in range(3, 9) for rounds in (2, 3, 4)])
     with serving(server) as url:
