@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from harness.score import Evaluation, Result
     from harness.store import Store
     from sandbox.base import Sandbox
+    from sandbox.job import Jobs
 
 _TREES_PER_WORKER = 8
 """Fewer replays than this do not repay the start of another container."""
@@ -162,19 +163,67 @@ def _local(tell: Callable[[str], None]) -> Sandbox:
     from sandbox.local import LocalSandbox  # noqa: PLC0415 - see engine_trouble
 
     opened = LocalSandbox()
-    tell(
-        "the local sandbox does not isolate everything:\n" + "\n".join(f"  - {open_}" for open_ in opened.describe().leaves_open)
-    )
+    _own_up(opened, tell)
     return opened
 
 
 def _docker(settings: Settings, tell: Callable[[str], None], candidates: int | None) -> Sandbox:
     from sandbox.docker import DockerSandbox  # noqa: PLC0415 - see engine_trouble
 
+    _have_image(settings, tell)
+    return DockerSandbox(image=settings.image, runtime=settings.runtime, warm=settings.warm, candidates=candidates)
+
+
+@contextmanager
+def jobs(settings: Settings, tell: Callable[[str], None], *, ours: bool) -> Iterator[Jobs]:
+    """Open what runs evaluators and what they judge, and close it at the end.
+
+    `ours` says that every workspace comes from us or from whoever gives the command: then `auto` may take processes of this
+    machine where no engine answers.
+
+    Raises:
+        SandboxError: it is out of reach; the message names what helps.
+    """
+    local = settings.sandbox == "local"
+    if settings.sandbox == "auto" and (trouble := engine_trouble()) is not None:
+        reason = trouble.removesuffix(", or use --sandbox local")
+        if not ours:
+            raise SandboxError(
+                f"{reason}; or say --sandbox local: what an agent left is scored without an engine only when asked"
+            )
+        tell(f"{reason}; until then, the task is scored in the local sandbox")
+        local = True
+    opened = _local_jobs(tell) if local else _docker_jobs(settings, tell)
+    with opened:
+        yield opened
+
+
+def _local_jobs(tell: Callable[[str], None]) -> Jobs:
+    from sandbox.localjob import LocalJobs  # noqa: PLC0415 - see engine_trouble
+
+    opened = LocalJobs()
+    _own_up(opened, tell)
+    return opened
+
+
+def _docker_jobs(settings: Settings, tell: Callable[[str], None]) -> Jobs:
+    from sandbox.dockerjob import DockerJobs  # noqa: PLC0415 - see engine_trouble
+
+    _have_image(settings, tell)
+    return DockerJobs(image=settings.image, runtime=settings.runtime)
+
+
+def _own_up(opened: Sandbox | Jobs, tell: Callable[[str], None]) -> None:
+    """Say what a local backend does not isolate."""
+    left = "\n".join(f"  - {open_}" for open_ in opened.describe().leaves_open)
+    tell(f"the local sandbox does not isolate everything:\n{left}")
+
+
+def _have_image(settings: Settings, tell: Callable[[str], None]) -> None:
+    """Build the sandbox image where it is missing and no other is asked for."""
     if settings.image is None and not image_is_built():
         tell("the sandbox image is not built yet; building it once, which takes a minute")
         build_image(None, tell)
-    return DockerSandbox(image=settings.image, runtime=settings.runtime, warm=settings.warm, candidates=candidates)
 
 
 def build_image(base: str | None, tell: Callable[[str], None]) -> str:

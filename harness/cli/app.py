@@ -37,7 +37,9 @@ trees_app = typer.Typer(cls=Quick, help="Look at recorded trees.", no_args_is_he
 sandbox_app = typer.Typer(
     cls=Quick, help="Build, probe and clean up what isolates policies.", no_args_is_help=True, rich_markup_mode=None
 )
+task_app = typer.Typer(cls=Quick, help="Look at tasks of live searches.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(trees_app, name="trees")
+app.add_typer(task_app, name="task")
 models_app = typer.Typer(cls=Quick, help="Look at language models.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(sandbox_app, name="sandbox")
 app.add_typer(models_app, name="models")
@@ -576,6 +578,22 @@ def sandbox_sweep(context: typer.Context, config: of.Config = None, as_json: of.
 
     _loaded(context)
     raise typer.Exit(sweep(as_json))
+
+
+@task_app.command("check", short_help="Read a task and score its start.")
+def task_check(
+    context: typer.Context,
+    task: Annotated[Path, typer.Argument(metavar="TASK", help="A task's folder, with its task.toml.", show_default=False)],
+    sandbox: of.Sandbox = None,
+    runtime: of.Runtime = None,
+    image: of.Image = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Read a task, score the workspace that its searches start from, and say what is wrong."""
+    from harness.cli.tasks import check
+
+    raise typer.Exit(check(task, _loaded(context).settings, as_json))
 
 
 @models_app.command("check", cls=Spread, short_help="Ask each configured model for one word.")

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from harness.tree import Direction
     from sandbox.job import JobLimits
 
+ATTEMPT_S = 600.0
+"""What one attempt may take where the task says nothing."""
+
 AGENT_FOLDER = ".agent"
 """The agent's own folder in a workspace: it is kept from parent to child, and no evaluator sees it."""
 
@@ -48,7 +51,7 @@ class Scoring:
 class Task:
     """One task, read from its folder. `files` are the patterns of what an agent may change, `moves` the search agent's file.
 
-    `digest` is the SHA-256 of everything that fixes a score: the folder's files with their names.
+    `digest` is the SHA-256 of everything that fixes what a search finds: `task.toml`, start, evaluator, given and moves.
     """
 
     name: str
@@ -60,7 +63,7 @@ class Task:
     scoring: Scoring
     digest: str
     allowance: Allowance = field(default_factory=Allowance)
-    attempt_s: float = 600.0
+    attempt_s: float = ATTEMPT_S
     moves: Path | None = None
     best_known: float | None = None
     options: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,227 @@
+"""Read a task from its folder: `task.toml`, the start workspace, the evaluator. What is wrong is named by file and line."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from harness import tomlfile
+from harness.errors import InputError
+from harness.task.base import AGENT_FOLDER, ATTEMPT_S, Allowance, Scoring, Task
+from harness.task.digest import digest_of
+from harness.tree import Direction
+from sandbox.job import JobLimits
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from harness.tomlfile import TomlFile
+
+FORMAT = "task/1"
+FILE = "task.toml"
+PLACES = ("{evaluator}", "{workspace}", "{given}", "{run}")
+"""What a command may name: the evaluator's folder, what is judged, what candidates may read, how the candidate's run ended."""
+
+_MIB = 2**20
+_LIMITS = {
+    "cpu_s": "cpu_s",
+    "wall_s": "wall_s",
+    "memory_mib": "memory_bytes",
+    "workspace_mib": "workspace_bytes",
+    "workspace_files": "workspace_files",
+    "scratch_mib": "scratch_bytes",
+    "output_kib": "output_bytes",
+    "processes": "processes",
+    "cpus": "cpus",
+}
+_FRACTIONS = {"cpu_s", "wall_s", "cpus"}
+_FACTORS = {"memory_mib": _MIB, "workspace_mib": _MIB, "scratch_mib": _MIB, "output_kib": 1024}
+_TOP = ("format", "name", "statement", "direction", "files", "best_known", "attempt_s")
+_TABLES = ("start", "evaluate", "allowance", "agent")
+
+
+def read(folder: Path) -> Task:
+    """Return the task of a folder.
+
+    Raises:
+        InputError: something is missing or wrong; the message names file, line, value and what was expected.
+    """
+    if not folder.is_dir():
+        raise InputError(f"{folder}: is no folder; a task is a folder with a {FILE}")
+    file = tomlfile.read(folder / FILE, "task file", 'name = "my task"')
+    top = _Table(file, "", file.values, folder)
+    if top.word("format") != FORMAT:
+        top.refuse("format", f"{FORMAT!r}, the format that this version reads")
+    top.only(*_TOP, *_TABLES)
+    evaluate = top.table("evaluate")
+    evaluate.only("command", "folder", "run", "given", "limits", "run_limits")
+    start = top.table("start", missing={"folder": "start"})
+    start.only("folder")
+    allowance = top.table("allowance", missing={})
+    allowance.only(*(field.name for field in fields(Allowance)))
+    agents = top.table("agent", missing={})
+    options = {name: dict(agents.table(name).values) for name in agents.values}
+    search = agents.table("search", missing={})
+    moves = search.path("moves", is_folder=False) if "moves" in search.values else None
+    scoring = _scoring(evaluate)
+    begin = start.path("folder", is_folder=True)
+    return Task(
+        name=top.word("name"),
+        statement=top.word("statement"),
+        direction=_direction(top),
+        folder=folder,
+        start=begin,
+        files=_patterns(top),
+        scoring=scoring,
+        digest=digest_of(folder, [folder / FILE, begin, scoring.folder, scoring.given, moves]),
+        allowance=Allowance(
+            attempts=allowance.count("attempts"),
+            rounds=allowance.count("rounds"),
+            wall_s=allowance.number("wall_s", above=0.0),
+            tokens=allowance.count("tokens"),
+            usd=allowance.number("usd", above=0.0),
+        ),
+        attempt_s=top.number("attempt_s", above=0.0) or ATTEMPT_S,
+        moves=moves,
+        best_known=top.number("best_known"),
+        options=options,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """One table of the file; every value that is asked for is checked, and refused with its place."""
+
+    file: TomlFile
+    name: str
+    values: Mapping[str, Any]
+    folder: Path
+
+    def refuse(self, key: str, wanted: str) -> NoReturn:
+        """Say what is wrong with the value of a key, or that there is none."""
+        where, full = self._where(key), f"{self.name}.{key}".lstrip(".")
+        if key not in self.values:
+            raise InputError(f"{where}: {full!r} is missing; expected {wanted}")
+        shown = repr(self.values[key])
+        shown = shown if len(shown) <= 80 else shown[:77] + "..."  # noqa: PLR2004 - a message stays readable
+        raise InputError(f"{where}: {full!r} is {shown}; expected {wanted}")
+
+    def only(self, *known: str) -> None:
+        """Refuse keys that mean nothing here."""
+        for key in self.values:
+            if key not in known:
+                full = f"{self.name}.{key}".lstrip(".")
+                raise InputError(f"{self._where(key)}: {full!r} is not known; expected one of {', '.join(known)}")
+
+    def _where(self, key: str) -> str:
+        """Return the place of a key, of its table where it stands in none of its own lines, or of the table around."""
+        outer, _, inner = self.name.rpartition(".")
+        found = (
+            self.file.where(key, self.name),
+            self.file.where("", f"{self.name}.{key}".lstrip(".")),
+            self.file.where(inner, outer) if self.name else self.file.name,
+            self.file.where("", self.name) if self.name else self.file.name,
+        )
+        return next((where for where in found if where != self.file.name), self.file.name)
+
+    def table(self, key: str, missing: Mapping[str, Any] | None = None) -> _Table:
+        full = f"{self.name}.{key}".lstrip(".")
+        value = self.values.get(key, missing)
+        if not isinstance(value, dict):
+            self.refuse(key, f"a table: lines below [{full}]")
+        return _Table(self.file, full, value, self.folder)
+
+    def word(self, key: str) -> str:
+        value = self.values.get(key)
+        if not isinstance(value, str) or not value.strip():
+            self.refuse(key, "a string that is not empty")
+        return value.strip()
+
+    def words(self, key: str) -> tuple[str, ...]:
+        value = self.values.get(key)
+        if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
+            self.refuse(key, "a list of strings, none of them empty")
+        return tuple(value)
+
+    def number(self, key: str, above: float = -math.inf) -> float | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        wanted = "a finite number" if above == -math.inf else f"a finite number above {above:g}"
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf or not value > above:
+            self.refuse(key, wanted)
+        return float(value)
+
+    def count(self, key: str, least: int = 1) -> int | None:
+        value = self.values.get(key)
+        if value is None:
+            return None
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            self.refuse(key, f"a whole number of at least {least}")
+        return value
+
+    def path(self, key: str, *, is_folder: bool) -> Path:
+        kind = "folder" if is_folder else "file"
+        pure = PurePosixPath(self.word(key))
+        if pure.is_absolute() or ".." in pure.parts or not pure.parts:
+            self.refuse(key, f"the name of a {kind} inside {self.folder}")
+        path = self.folder / pure
+        if not (path.is_dir() if is_folder else path.is_file()):
+            self.refuse(key, f"a {kind} that is there; {path} is none")
+        return path
+
+
+def _direction(top: _Table) -> Direction:
+    if top.word("direction") not in list(Direction):
+        top.refuse("direction", "'max' where a larger score is better, 'min' where a smaller one is")
+    return Direction(top.word("direction"))
+
+
+def _patterns(top: _Table) -> tuple[str, ...]:
+    patterns = top.words("files")
+    for pattern in patterns:
+        parts = PurePosixPath(pattern).parts
+        if pattern.startswith("/") or ".." in parts or not parts or parts[0] == AGENT_FOLDER:
+            top.refuse("files", f"patterns of files in the workspace, such as '*.py'; {pattern!r} is none")
+    return patterns
+
+
+def _scoring(evaluate: _Table) -> Scoring:
+    folder = evaluate.path("folder", is_folder=True) if "folder" in evaluate.values else evaluate.folder / "evaluator"
+    if not folder.is_dir():
+        evaluate.refuse("folder", f"a folder that is there; {folder} is none")
+    given = evaluate.path("given", is_folder=True) if "given" in evaluate.values else None
+    run = evaluate.words("run") if "run" in evaluate.values else ()
+    command = evaluate.words("command")
+    for key, words, hidden in (("command", command, ()), ("run", run, ("{evaluator}", "{run}", "{workspace}"))):
+        if any(place in word for word in words for place in hidden):
+            evaluate.refuse(key, "a command of the workspace; what candidates run knows nothing of the evaluator")
+        if given is None and any("{given}" in word for word in words):
+            evaluate.refuse(key, "no {given} where the task has no folder 'given'")
+    if "run_limits" in evaluate.values and not run:
+        evaluate.refuse("run_limits", "nothing where there is no 'run'")
+    return Scoring(
+        command=command,
+        folder=folder,
+        limits=_limits(evaluate.table("limits", missing={})),
+        run=run,
+        run_limits=_limits(evaluate.table("run_limits", missing={})) if run else None,
+        given=given,
+    )
+
+
+def _limits(table: _Table) -> JobLimits:
+    table.only(*_LIMITS)
+    chosen: dict[str, Any] = {}
+    for key, name in _LIMITS.items():
+        least = 0 if key in {"scratch_mib", "output_kib"} else 1
+        value = table.number(key, above=0.0) if key in _FRACTIONS else table.count(key, least)
+        if value is not None:
+            chosen[name] = value * _FACTORS.get(key, 1)
+    try:
+        return JobLimits(**chosen)
+    except ValueError as error:
+        raise InputError(f"{table.file.where('', table.name)}: {table.name!r} cannot be kept: {error}") from None
