@@ -26,7 +26,7 @@ PLACES = ("{evaluator}", "{workspace}", "{given}", "{run}")
 """What a command may name: the evaluator's folder, what is judged, what candidates may read, how the candidate's run ended."""
 
 _MIB = 2**20
-_LIMITS = {
+LIMITS = {
     "cpu_s": "cpu_s",
     "wall_s": "wall_s",
     "memory_mib": "memory_bytes",
@@ -38,7 +38,7 @@ _LIMITS = {
     "cpus": "cpus",
 }
 _FRACTIONS = {"cpu_s", "wall_s", "cpus"}
-_FACTORS = {"memory_mib": _MIB, "workspace_mib": _MIB, "scratch_mib": _MIB, "output_kib": 1024}
+FACTORS = {"memory_mib": _MIB, "workspace_mib": _MIB, "scratch_mib": _MIB, "output_kib": 1024}
 _TOP = ("format", "name", "statement", "direction", "files", "best_known", "attempt_s")
 _TABLES = ("start", "evaluate", "allowance", "agent")
 
@@ -214,13 +214,13 @@ def _scoring(evaluate: _Table) -> Scoring:
 
 
 def _limits(table: _Table) -> JobLimits:
-    table.only(*_LIMITS)
+    table.only(*LIMITS)
     chosen: dict[str, Any] = {}
-    for key, name in _LIMITS.items():
+    for key, name in LIMITS.items():
         least = 0 if key in {"scratch_mib", "output_kib"} else 1
         value = table.number(key, above=0.0) if key in _FRACTIONS else table.count(key, least)
         if value is not None:
-            chosen[name] = value * _FACTORS.get(key, 1)
+            chosen[name] = value * FACTORS.get(key, 1)
     try:
         return JobLimits(**chosen)
     except ValueError as error:

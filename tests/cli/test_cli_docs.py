@@ -60,7 +60,13 @@ def test_every_example_of_the_commands_runs(command: Callable[..., Ended], desk:
 
 def test_every_command_and_option_that_is_a_setting_is_documented() -> None:
     group = typer.main.get_command(app)
-    names = [*group.commands, *group.commands["trees"].commands, *group.commands["sandbox"].commands, "models check"]  # type: ignore[attr-defined]
+    names = [
+        *group.commands,
+        *group.commands["trees"].commands,
+        *group.commands["sandbox"].commands,
+        "models check",
+        "task check",
+    ]  # type: ignore[attr-defined]
     flags = {option.opts[0] for name in ("replay", "evolve", "gate") for option in group.commands[name].params[1:]}  # type: ignore[attr-defined]
 
     assert [name for name in names if name not in COMMANDS] == []

@@ -22,7 +22,11 @@ SHOWN = 60
 
 
 class RefusedError(Exception):
-    """The answer breaks the rules of the task; the message says which one and by how much."""
+    """The answer breaks the rules of the task, or is none; the message says which rule and by how much."""
+
+    def __init__(self, message: str, status: str = "invalid") -> None:
+        super().__init__(message)
+        self.status = status
 
 
 def read_answer(name: str = "answer.json", most_bytes: int = MOST_BYTES) -> Any:
@@ -79,7 +83,8 @@ def conclude(judge: Callable[[], tuple[float, dict[str, float], str]]) -> None:
         score, metrics, feedback = judge()
         said = {"score": score, "metrics": metrics, "feedback": feedback}
     except RefusedError as refused:
-        said = {"score": None, "status": "invalid", "feedback": f"Refused: {refused}."}
+        begin = "Refused" if refused.status == "invalid" else "No answer"
+        said = {"score": None, "status": refused.status, "feedback": f"{begin}: {refused}."}
     print(json.dumps(said, allow_nan=False))
 
 
