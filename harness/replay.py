@@ -102,15 +102,7 @@ class Replay:
             self.stop = Stop.POLICY_STOPPED
             return
         limits, revealed = self._limits, self._revealed
-        if len(picks) > limits.max_batch:
-            message = f"a batch may hold {limits.max_batch} picks and this one holds more"
-            raise PolicyFault(Fault(FaultKind.BAD_ANSWER, message, rule=Rule.BATCH_TOO_LARGE))
-        broken = revealed.broken_rule(picks)
-        if broken is not None:
-            rule, node = broken
-            shown = node if abs(node) < _LONGEST else f"of {node.bit_length()} bits"
-            message = _BROKEN[rule].format(node=shown, last=len(revealed) - 1)
-            raise PolicyFault(Fault(FaultKind.BAD_ANSWER, message, rule=rule))
+        refuse_broken(revealed, limits, picks)
         places = revealed.places
         picked = tuple([places[node] for node in picks])
         room = len(picks) if limits.max_attempts is None else limits.max_attempts - len(revealed) + 1
@@ -128,6 +120,23 @@ class Replay:
         if limits.max_attempts is not None and len(revealed) > limits.max_attempts:
             return Stop.MAX_ATTEMPTS
         return None
+
+
+def refuse_broken(revealed: Revealed, limits: Limits, picks: Sequence[int]) -> None:
+    """Refuse a batch that breaks a rule of picking, in a replay or live.
+
+    Raises:
+        PolicyFault: the first rule that it breaks, with the pick that breaks it.
+    """
+    if len(picks) > limits.max_batch:
+        message = f"a batch may hold {limits.max_batch} picks and this one holds more"
+        raise PolicyFault(Fault(FaultKind.BAD_ANSWER, message, rule=Rule.BATCH_TOO_LARGE))
+    broken = revealed.broken_rule(picks)
+    if broken is not None:
+        rule, node = broken
+        shown = node if abs(node) < _LONGEST else f"of {node.bit_length()} bits"
+        message = _BROKEN[rule].format(node=shown, last=len(revealed) - 1)
+        raise PolicyFault(Fault(FaultKind.BAD_ANSWER, message, rule=rule))
 
 
 _BROKEN = {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from harness.search import Allowance
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
@@ -17,17 +19,6 @@ ATTEMPT_S = 600.0
 
 AGENT_FOLDER = ".agent"
 """The agent's own folder in a workspace: it is kept from parent to child, and no evaluator sees it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Allowance:
-    """What one live search may use; None is no cap. A cap counts what is in flight and is never passed."""
-
-    attempts: int | None = None
-    rounds: int | None = None
-    wall_s: float | None = None
-    tokens: int | None = None
-    usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

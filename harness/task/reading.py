@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from harness import tomlfile
 from harness.errors import InputError
-from harness.task.base import AGENT_FOLDER, ATTEMPT_S, Allowance, Scoring, Task
+from harness.search import Allowance
+from harness.task.base import AGENT_FOLDER, ATTEMPT_S, Scoring, Task
 from harness.task.digest import digest_of
 from harness.tree import Direction
 from sandbox.job import JobLimits

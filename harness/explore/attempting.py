@@ -1,0 +1,174 @@
+"""Make one attempt: a fresh copy of the parent's workspace, the agent's work in it, the evaluator's word on that, a snapshot.
+
+Whatever the agent does is on record as a node, a failure as well; what fails on our side is raised and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from harness.agents.base import AgentFault, Assignment, Hypothesis, Work
+from harness.explore.rollouts import Made
+from harness.explore.takeover import Fixed, told
+from harness.task.base import Assessment
+from harness.tree import Attempt
+from harness.workspaces.base import WorkspaceFault
+from sandbox.api import FEEDBACK_CHARACTERS, HYPOTHESIS_CHARACTERS
+from sandbox.owner import owned_folder
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from harness.agents.base import Agent, Sibling, Step
+    from harness.task.base import Task
+    from harness.workspaces.base import Snapshots
+
+_LOG_CHARACTERS = 8_000
+
+
+class Assesses(Protocol):
+    """Scores workspaces: `harness.task.evaluator.Evaluator` does."""
+
+    def assess(self, workspace: Path, *, cancel: threading.Event | None = None) -> Assessment:
+        """Return what a workspace is worth; the workspace stays as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pick:
+    """One attempt to be made. `number` counts attempts from 1 in the order in which they were asked for.
+
+    `snapshot` is the parent's workspace, `seed` follows from the search's seed and the place in the tree. `planned` is told what
+    the agent is about to try, before it works.
+    """
+
+    number: int
+    parent: str | None
+    snapshot: str
+    seed: int
+    lineage: tuple[Step, ...] = ()
+    siblings: tuple[Sibling, ...] = ()
+    planned: Callable[[Hypothesis], None] = field(default=lambda _: None)
+
+    @property
+    def id(self) -> str:
+        """Return the id that the node will have."""
+        return f"a{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempting:
+    """Makes the attempts of one search. Called from several threads at once; attempts share nothing but what is here."""
+
+    task: Task
+    agent: Agent
+    evaluator: Assesses
+    snapshots: Snapshots
+    root_score: float | None = None
+
+    def make(
+        self, pick: Pick, cancel: threading.Event, *, strategy: str = "", timeout_s: float | None = None, seed: int | None = None
+    ) -> Made:
+        """Return the attempt as a node, and what the agent said.
+
+        Raises:
+            AgentError, SandboxError, WorkspaceError, OSError: our side failed, or `cancel` was set; nothing is recorded.
+        """
+        began = time.monotonic()
+        with self._workspace(pick) as workspace:
+            assignment = Assignment(
+                task=self.task,
+                workspace=workspace,
+                attempt=pick.id,
+                seed=pick.seed if seed is None else seed,
+                timeout_s=min(self.task.attempt_s, timeout_s or self.task.attempt_s),
+                cancel=cancel,
+                lineage=pick.lineage,
+                siblings=pick.siblings,
+                strategy=strategy,
+                root_score=self.root_score,
+            )
+            fixed = Fixed.of(workspace, self.task.files)
+            work, fault = self._worked(assignment, pick)
+            agent_s = time.monotonic() - began
+            left_out = fixed.put_back(workspace, lambda: self._original(pick, workspace))
+            if fault is None:
+                found = self.evaluator.assess(workspace, cancel=cancel)
+            else:
+                found = Assessment(None, fault.status, str(fault), {}, terminal=False, seconds=0.0)
+            snapshot, trouble = self._taken(workspace, pick)
+        if trouble and found.status == "ok":
+            found = replace(found, score=None, status="invalid")
+        found = replace(found, feedback=" ".join(filter(None, (trouble, found.feedback, told(left_out)))))
+        if work.cost.seconds is None:
+            work = replace(work, cost=work.cost._replace(seconds=agent_s))
+        return Made(self._node(pick, work, found, snapshot, strategy), work.output)
+
+    def _worked(self, assignment: Assignment, pick: Pick) -> tuple[Work, AgentFault | None]:
+        planned = self.agent.plan(assignment)
+        pick.planned(planned)
+        broken: AgentFault | None = None
+        try:
+            work = self.agent.work(assignment)
+        except AgentFault as fault:
+            work, broken = fault.work, fault
+        return (work if work.hypothesis != Hypothesis() else replace(work, hypothesis=planned)), broken
+
+    @contextmanager
+    def _workspace(self, pick: Pick) -> Iterator[Path]:
+        with owned_folder() as folder:
+            workspace = folder / "workspace"
+            self.snapshots.restore(pick.snapshot, workspace)
+            try:
+                yield workspace
+            finally:  # an agent may have taken away the right to look into a folder, which would keep it from being removed
+                _open_up(workspace)
+
+    def _original(self, pick: Pick, workspace: Path) -> Path:
+        there = workspace.with_name("original")
+        shutil.rmtree(there, ignore_errors=True)
+        self.snapshots.restore(pick.snapshot, there)
+        return there
+
+    def _taken(self, workspace: Path, pick: Pick) -> tuple[str, str]:
+        try:
+            return self.snapshots.take(workspace), ""
+        except WorkspaceFault as fault:
+            return pick.snapshot, f"The workspace cannot be kept: {fault}."
+
+    def _node(self, pick: Pick, work: Work, found: Assessment, snapshot: str, rollout: str) -> Attempt:
+        told_more = {"strategy": work.strategy, "rollout": rollout, "log": work.log[-_LOG_CHARACTERS:]}
+        extra: dict[str, Any] = {"agent": self.agent.name} | {name: said for name, said in told_more.items() if said}
+        if work.hypothesis != Hypothesis():
+            extra["hypothesis_parts"] = asdict(work.hypothesis)
+        return Attempt(
+            id=pick.id,
+            parent=pick.parent,
+            score=found.score,
+            status=found.status,
+            metrics=dict(found.metrics),
+            feedback=found.feedback[:FEEDBACK_CHARACTERS],
+            cost={
+                "seconds": round((work.cost.seconds or 0.0) + found.seconds, 4),
+                "tokens": work.cost.tokens,
+                "usd": work.cost.usd,
+                "evaluator_seconds": round(found.seconds, 4),
+            },
+            hypothesis=work.hypothesis.sentence()[:HYPOTHESIS_CHARACTERS],
+            snapshot=snapshot,
+            terminal=True if work.terminal or found.terminal else None,
+            created_at=round(time.time(), 3),
+            extra=extra,
+        )
+
+
+def _open_up(folder: Path) -> None:
+    """Give ourselves back what an agent's processes may have taken: the right to enter and change folders."""
+    for path in [folder, *(folder.rglob("*") if folder.is_dir() else ())]:
+        if path.is_dir() and not path.is_symlink():
+            path.chmod(0o700)

@@ -1,0 +1,66 @@
+"""Attempts in flight: what each of them sets out to try, from the moment it was asked for until it has ended.
+
+An attempt is registered before control goes back to whoever asked for it, so that the next one sees it, and is taken out however
+it ends: when a search is idle the registry is empty.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from harness.agents.base import Hypothesis
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True)
+class Flight:
+    """One attempt in flight. `parent` is the number of the attempt that it continues, None for a new branch."""
+
+    attempt: str
+    number: int
+    parent: int | None
+    hypothesis: Hypothesis = field(default_factory=Hypothesis)
+    strategy: str = ""
+
+
+class Registry:
+    """Flights by attempt, in the order of their numbers. May be used from several threads at once."""
+
+    def __init__(self, flights: Iterable[Flight] = ()) -> None:
+        self._flights = {flight.attempt: flight for flight in flights}
+        self._changed = threading.Condition()
+
+    def __len__(self) -> int:
+        with self._changed:
+            return len(self._flights)
+
+    def add(self, flight: Flight) -> None:
+        """Register a flight; one of the same attempt is replaced."""
+        with self._changed:
+            self._flights[flight.attempt] = flight
+
+    def remove(self, attempt: str) -> None:
+        """Take a flight out; one that is not there is none the less gone."""
+        with self._changed:
+            self._flights.pop(attempt, None)
+            self._changed.notify_all()
+
+    def reset(self) -> None:
+        """Take every flight out."""
+        with self._changed:
+            self._flights.clear()
+            self._changed.notify_all()
+
+    def snapshot(self) -> tuple[Flight, ...]:
+        """Return the flights as they are now; later changes do not reach what was returned."""
+        with self._changed:
+            return tuple(sorted(self._flights.values(), key=lambda flight: flight.number))
+
+    def wait_for_room(self, limit: int, timeout_s: float | None = None) -> bool:
+        """Wait until fewer than `limit` attempts are in flight and return whether that is so; wakes when one ends."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self._flights) < limit, timeout_s)
