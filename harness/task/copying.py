@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 from harness.task.base import AGENT_FOLDER
-from sandbox.guest.archive import Caps, Refusal, RefusedFault, Tally, shown
+from sandbox.guest.archive import Caps, Refusal, RefusedFault, Tally, check_path, shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from sandbox.job import JobLimits
 
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CHUNK_BYTES = 2**20
+_AS_INPUT = b"workspace/"
+"""What stands before the name of each file when the evaluator gets it: it counts in how long and how deep a path may be."""
 
 
 def copy(workspace: Path, target: Path, limits: JobLimits) -> None:
@@ -30,13 +33,24 @@ def copy(workspace: Path, target: Path, limits: JobLimits) -> None:
     _copy_folder(workspace, target, b"", Tally(Caps(limits.workspace_bytes, limits.workspace_files)))
 
 
+def check_names(workspace: Path) -> None:
+    """Refuse what a job has left under a name that is too long or too deep for it to be another job's input.
+
+    Raises:
+        RefusedFault: there is such a name.
+    """
+    for path in workspace.rglob("*"):
+        check_path(_AS_INPUT + os.fsencode(path.relative_to(workspace)))
+
+
 def _copy_folder(source: Path, target: Path, prefix: bytes, tally: Tally) -> None:
-    with os.scandir(source) as scan:
+    with _readable(prefix), os.scandir(source) as scan:
         entries = sorted(scan, key=lambda entry: entry.name)
     for entry in entries:
         if not prefix and entry.name == AGENT_FOLDER:
             continue
         path = prefix + os.fsencode(entry.name)
+        check_path(_AS_INPUT + path)
         status = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(status.st_mode):
             tally.add(path, 0)
@@ -50,9 +64,19 @@ def _copy_folder(source: Path, target: Path, prefix: bytes, tally: Tally) -> Non
             raise RefusedFault(kind, f"{shown(path)} is {what}; a workspace that is scored holds plain files and folders")
 
 
+@contextmanager
+def _readable(path: bytes) -> Iterator[None]:
+    """Refuse what whoever left it does not let us read: that is the workspace's fault and none of ours."""
+    try:
+        yield
+    except PermissionError:
+        raise RefusedFault(Refusal.SPECIAL_MODE, f"{shown(path)} cannot be read; its owner may not") from None
+
+
 def _copy_file(source: Path, target: Path, path: bytes, tally: Tally) -> None:
     with ExitStack() as stack:
-        reading = os.open(source, _FILE)
+        with _readable(path):
+            reading = os.open(source, _FILE)
         stack.callback(os.close, reading)
         status = os.fstat(reading)
         tally.add(path, status.st_size)

@@ -59,8 +59,11 @@ class Evaluator:
             if self._task.scoring.run:
                 try:
                     run = self._ran(copied, cancel)
+                    copying.check_names(copied)
                 except JobFault as fault:
                     return _unscored(_blame(fault), f"The run ended with {fault.kind}: {fault.message}.", began)
+                except RefusedFault as refused:
+                    return _unscored("invalid", f"What the run left is refused: {refused.message}.", began)
             return self._judged(copied, run, folder, cancel, began)
 
     def _ran(self, workspace: Path, cancel: threading.Event | None) -> JobResult:

@@ -73,6 +73,7 @@ def test_signed_function_whose_integral_nearly_vanishes_has_a_large_score(local_
 
 CHEATS: dict[str, tuple[str, Any, str]] = {
     "negative, first": (FIRST, {"heights": [1, 1, -5e-324]}, "f is negative at step 2"),
+    "negative beyond floats": (FIRST, '{"heights": [1, -1' + "0" * 390 + "]}", "f is negative at step 1: -1000"),
     "minus zero is zero": (FIRST, {"heights": [-0.0, 0.0]}, "integral of f is exactly zero"),
     "no integral, third": (THIRD, {"heights": [1, -1, 0.5, -0.5]}, "integral of f is exactly zero"),
     "integral next to nothing": (THIRD, {"heights": [1e200, -1e200, 5e-324]}, "out of the range of a float"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import threading
 from typing import TYPE_CHECKING
@@ -255,3 +256,44 @@ def test_answer_may_stand_on_several_lines_and_feedback_is_cut() -> None:
     found = parse('{\n "score": null,\n "status": "invalid", "feedback": "' + "x" * 5000 + '", "terminal": true}\n', 1.5)
 
     assert (found.score, found.status, len(found.feedback), found.terminal, found.seconds) == (None, "invalid", 2000, True, 1.5)
+
+
+@pytest.mark.parametrize("name", [b"new\nline", b"\xff\xfe", b"-", b"a" * 255])
+def test_strange_name_in_a_workspace_is_no_error_of_ours(tmp_path: Path, workspace: Path, local_jobs: Jobs, name: bytes) -> None:
+    with open(os.path.join(os.fsencode(workspace), name), "wb") as file:  # noqa: PTH118, PTH123 - a path of bytes
+        file.write(b"1")
+    found = assessed(tmp_path, local_jobs, workspace, REPORTS)
+
+    assert found.status in {"ok", "invalid"}
+
+
+def test_deep_workspace_is_refused(tmp_path: Path, workspace: Path, local_jobs: Jobs) -> None:
+    workspace.joinpath(*["d"] * 40).mkdir(parents=True)
+    found = assessed(tmp_path, local_jobs, workspace, REPORTS)
+
+    assert (found.score, found.status) == (None, "invalid")
+    assert "deeper than" in found.feedback
+
+
+@pytest.mark.parametrize("path", ["d/" * 31 + "f", "/".join(["d" * 204] * 4 + ["f" * 203])])
+def test_run_that_leaves_what_a_job_can_return_but_none_can_take_is_refused(
+    tmp_path: Path, workspace: Path, jobs: Jobs, path: str
+) -> None:
+    """Depth and length are counted with the folder's own name: 32 deep, or 1,023 bytes, is too much as an input."""
+    (workspace / "main.py").write_text(
+        f"import os; p = {path!r}; os.makedirs(os.path.dirname(p)); open(p, 'w').write('1')", encoding="utf-8"
+    )
+    found = assessed(tmp_path, jobs, workspace, REPORTS, RUNS)
+
+    assert (found.score, found.status) == (None, "invalid")
+    assert "What the run left is refused" in found.feedback
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root reads everything; run as another user")
+def test_file_that_cannot_be_read_is_refused(tmp_path: Path, workspace: Path, local_jobs: Jobs) -> None:
+    (workspace / "answer.txt").write_text("3")
+    (workspace / "answer.txt").chmod(0)
+    found = assessed(tmp_path, local_jobs, workspace, REPORTS)
+
+    assert (found.score, found.status) == (None, "invalid")
+    assert "cannot be read" in found.feedback

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -10,10 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 from tasks import FOLDER
 
+from harness.task.evaluator import Evaluator
 from harness.task.reading import read
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from sandbox.job import Jobs
 
 TASKS = sorted(path.parent.name for path in FOLDER.glob("*/task.toml"))
 
@@ -67,3 +71,34 @@ def test_evaluators_are_typed_strictly(name: str, type_cache: Path) -> None:
     done = subprocess.run(command, cwd=FOLDER / name / "evaluator", capture_output=True, text=True, check=False)
 
     assert done.returncode == 0, done.stdout
+
+
+SHADOWS = ("json", "fractions", "math", "os", "pathlib", "answers", "evaluate", "sitecustomize", "usercustomize", "encodings")
+FORGED = "print('{\"score\": 1e9}')\nraise SystemExit\n"
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_modules_in_a_workspace_are_not_what_an_evaluator_imports(name: str, jobs: Jobs, tmp_path: Path) -> None:
+    task = read(FOLDER / name)
+    clean, dirty = tmp_path / "clean", tmp_path / "dirty"
+    for workspace in (clean, dirty):
+        shutil.copytree(task.start, workspace)
+    # A program that is run has its own folder on its path, as any Python program, and may shadow what it likes for itself.
+    for module in SHADOWS if not task.scoring.run else ("answers", "evaluate", "sitecustomize"):
+        (dirty / f"{module}.py").write_text(FORGED, encoding="utf-8")
+    (dirty / "pyvenv.cfg").write_text("home = .\n", encoding="utf-8")
+    evaluator = Evaluator(task, jobs)
+
+    found = evaluator.assess(dirty)
+    assert (found.score, found.status) == (evaluator.assess(clean).score, "ok")
+
+
+@pytest.mark.parametrize("name", [name for name in TASKS if name != "lasso_path"])
+def test_answer_that_is_a_folder_or_a_link_to_the_evaluator_has_no_score(name: str, local_jobs: Jobs, tmp_path: Path) -> None:
+    task = read(FOLDER / name)
+    (tmp_path / "folder" / "answer.json").mkdir(parents=True)
+    (tmp_path / "link").mkdir()
+    (tmp_path / "link" / "answer.json").symlink_to(FOLDER / name / "start" / "answer.json")
+    evaluator = Evaluator(task, local_jobs)
+
+    assert [evaluator.assess(tmp_path / kind).status for kind in ("folder", "link")] == ["invalid", "invalid"]

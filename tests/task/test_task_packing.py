@@ -123,6 +123,7 @@ CHEATS: dict[str, tuple[Any, str]] = {
         "an object holds the same field twice",
     ),
     "deep": ("[" * 200_000 + "]" * 200_000, "nests too deep"),
+    "as deep as can be read": ('{"circles": ' + "[" * 900 + "]" * 900 + "}", "'circles' must be a list of 26 circles; this is 1"),
     "huge": ('{"circles": [' + "0.1," * 400_000 + "0.1]}", "more than 1048576 bytes"),
     "no JSON": ('{"score": 2.7}\n{"score": 2.8}', "is no JSON"),
     "empty": ("", "is no JSON"),

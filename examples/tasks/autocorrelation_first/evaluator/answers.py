@@ -73,7 +73,10 @@ def numbers(value: Any, what: str) -> list[float | int]:
 
 def shown(value: Any) -> str:
     """Return a value for a message, cut."""
-    text = json.dumps(value)
+    try:
+        text = json.dumps(value)
+    except RecursionError:
+        return "something deep"
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent))
 
-from answers import RefusedError, conclude, field, numbers, read_answer
+from answers import RefusedError, conclude, field, numbers, read_answer, shown
 
 FEWEST_STEPS, MOST_STEPS = 2, 600
 AT_PEAK = Fraction(999, 1000)
@@ -46,7 +46,7 @@ def judge(signed: bool) -> tuple[float, dict[str, float], str]:
         raise RefusedError(f"'heights' lists {len(given)} steps; it must list {FEWEST_STEPS} to {MOST_STEPS}")
     lowest = min(range(len(given)), key=given.__getitem__)
     if not signed and given[lowest] < 0:
-        raise RefusedError(f"f is negative at step {lowest}: {given[lowest]:.3g}; this inequality is about f >= 0")
+        raise RefusedError(f"f is negative at step {lowest}: {shown(given[lowest])}; this inequality is about f >= 0")
     heights = whole(given)
     integral = sum(heights)
     if integral == 0:
