@@ -6,6 +6,7 @@ Without a model this is the search over templates and nothing else; nothing of t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness import wiring
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
     from harness.config import Settings
     from harness.models.base import Exchange, Model, Request
-    from harness.models.journal import Asked, Call, Outcome
+    from harness.models.journal import Asked, Call, Outcome, PutAside
+    from harness.models.tries import Charge, Paid
     from harness.propose.base import Proposer
     from harness.propose.edits import EditKind
     from harness.propose.model import ModelProposer
@@ -85,12 +87,12 @@ def proposer(run: Run, settings: Settings, store: Store) -> Proposer:
     return model if settings.proposer == "model" else Mix(search, model, run.plan.seed)
 
 
-def spent(proposer: Proposer) -> str | None:
-    """Return why models are asked no more, where a budget ended that."""
+def aside(proposer: Proposer) -> PutAside | None:
+    """Return why the models of a run are asked no more, None while they are or where there are none."""
     from harness.propose.mix import Mix  # noqa: PLC0415 - as above
     from harness.propose.model import ModelProposer  # noqa: PLC0415
 
-    return proposer.spent if isinstance(proposer, Mix | ModelProposer) else None
+    return proposer.aside if isinstance(proposer, Mix | ModelProposer) else None
 
 
 def _by_models(run: Run, settings: Settings, store: Store) -> ModelProposer:
@@ -99,7 +101,7 @@ def _by_models(run: Run, settings: Settings, store: Store) -> ModelProposer:
     from harness.propose.prompts import DevelopmentTrees  # noqa: PLC0415
 
     journal = StoredJournal(store, run)
-    models = _models(settings, store, [call.exchange for call in journal.calls()])
+    models, ended = _models(run, settings, store)
     given = _weights(settings)
     sampling = Sampling(settings.temperature, settings.max_output_tokens, settings.model_timeout_s, settings.prompt_chars)
     means = Means(
@@ -110,6 +112,7 @@ def _by_models(run: Run, settings: Settings, store: Store) -> ModelProposer:
         journal,
         wiring.refusal,
         sampling,
+        ended,
         _kinds(settings),
     )
     return ModelProposer(means, run.plan.seed)
@@ -121,6 +124,7 @@ class StoredJournal:
     def __init__(self, store: Store, run: Run) -> None:
         self._store = store
         self._run = run
+        self._aside: PutAside | None = None
 
     def calls(self) -> Sequence[Call]:
         """Return every call of the run, by position and number."""
@@ -134,11 +138,44 @@ class StoredJournal:
         """Keep what came of an answer."""
         self._store.ended(self._run, asked, number, outcome)
 
+    def aside(self) -> PutAside | None:
+        """Return why models are asked no more."""
+        if self._aside is None:
+            self._aside = self._store.aside(self._run)
+        return self._aside
 
-def _models(settings: Settings, store: Store, before: Sequence[Exchange]) -> list[Model]:
-    """Return the models of a run, within what is left of its budget after these exchanges."""
+    def put_aside(self, aside: PutAside) -> None:
+        """Keep why models are asked no more."""
+        self._store.put_aside(self._run, aside)
+
+
+class StoredTries:
+    """The tries of a run to reach models, kept in its store before they leave."""
+
+    def __init__(self, store: Store, run: Run) -> None:
+        self._store = store
+        self._run = run
+
+    def reserved(self, request: Request, bound: Charge) -> int:
+        """Keep what a try costs at most."""
+        return self._store.reserve(self._run, request, bound)
+
+    def paid(self, number: int, paid: Paid) -> None:
+        """Keep what a try did cost."""
+        self._store.charge(self._run, number, paid)
+
+
+class _Models(NamedTuple):
+    """Who is asked; of a run that is made again, why the first one asked no more."""
+
+    models: Sequence[Model]
+    ended: PutAside | None
+
+
+def _models(run: Run, settings: Settings, store: Store) -> _Models:
+    """Return the models of a run, within what its tries have left of its budget."""
     from harness.models import naming, prices  # noqa: PLC0415 - as above
-    from harness.models.budget import Budget, Budgeted, Charge, spent_on  # noqa: PLC0415
+    from harness.models.budget import Budget, Budgeted  # noqa: PLC0415
     from harness.models.replayed import Replayed  # noqa: PLC0415
 
     number = _replayed(settings.model or ())
@@ -151,15 +188,28 @@ def _models(settings: Settings, store: Store, before: Sequence[Exchange]) -> lis
         return _unknown if is_free else prices.most_usd(naming.parse(name), given)
 
     names = list(settings.model or ()) if recorded is None else list(recorded.names)
-    spent = Charge()
-    for name in names:
-        spent += spent_on([one for one in before if one.request.model == naming.parse(name).name], most(name))
-    budget = Budget(settings.budget_usd, settings.budget_tokens, settings.budget_calls, spent)
+    spent = _spent(run, store, {naming.parse(name).name: most(name) for name in names})
+    budget, tries = Budget(settings.budget_usd, settings.budget_tokens, settings.budget_calls, spent), StoredTries(store, run)
     if recorded is None:
-        return [wiring.language_model(name, settings, budget, _unkept) for name in names]
+        return _Models([wiring.language_model(name, settings, budget, _unkept, tries=tries) for name in names], None)
     full = [naming.parse(name).name for name in names]
     of = {name: [one for one in recorded.exchanges if one.request.model == name] for name in full}
-    return [Budgeted(Replayed(name, of[name]), budget, most(name)) for name in full]
+    return _Models([Budgeted(Replayed(name, of[name]), budget, most(name), tries) for name in full], recorded.ended)
+
+
+def _spent(run: Run, store: Store, most_usd: Mapping[str, Callable[[Request], float | None]]) -> Charge:
+    """Return what all tries of a run come to; those that nobody saw the end of, at what they may have cost."""
+    from harness.models.tries import Charge  # noqa: PLC0415 - as above
+
+    total, requests = Charge(), {call.exchange.request.digest: call.exchange.request for call in store.calls(run)}
+    for one in store.tries(run):
+        charge = one.charge
+        request, most = requests.get(one.request), most_usd.get(one.model)
+        if charge.usd is None and request is not None and most is not None:
+            # Tries of before prices were kept with them: what is asked for is still known.
+            charge = replace(charge, usd=most(request))
+        total += charge
+    return total
 
 
 class _Recorded(NamedTuple):
@@ -167,15 +217,15 @@ class _Recorded(NamedTuple):
 
     names: Sequence[str]
     exchanges: Sequence[Exchange]
+    ended: PutAside | None
 
 
 def _recorded(store: Store, number: int) -> _Recorded:
     run = store.run(number)
     names: Iterable[str] = run.plan.options["model"]
     again = _replayed(names)
-    return _Recorded(
-        tuple(names) if again is None else _recorded(store, again).names, [call.exchange for call in store.calls(run)]
-    )
+    asked = tuple(names) if again is None else _recorded(store, again).names
+    return _Recorded(asked, [call.exchange for call in store.calls(run)], store.aside(run))
 
 
 def _replayed(names: Iterable[str]) -> int | None:

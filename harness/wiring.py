@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from harness.config import Settings
     from harness.models.base import Exchange, Model
     from harness.models.budget import Budget
+    from harness.models.tries import Tries
     from harness.policy import Candidate
     from harness.propose.base import Proposer
     from harness.score import Evaluation, Result
@@ -85,11 +86,17 @@ def effort(settings: Settings, trees: int, *, stop_at_fault: bool = False) -> Ef
 
 
 def language_model(
-    name: str, settings: Settings, budget: Budget, sink: Callable[[Exchange], None], stored: Iterable[Exchange] = ()
+    name: str,
+    settings: Settings,
+    budget: Budget,
+    sink: Callable[[Exchange], None],
+    stored: Iterable[Exchange] = (),
+    *,
+    tries: Tries | None = None,
 ) -> Model:
     """Return a model that is asked within the budget, again where that helps; each exchange goes to the sink.
 
-    What is in `stored` is answered from there.
+    `tries` keeps every try before it leaves. What is in `stored` is answered from there.
 
     Raises:
         InputError: the name or a price is none.
@@ -102,7 +109,7 @@ def language_model(
     from harness.models.retried import Retried  # noqa: PLC0415
 
     named, given = naming.parse(name), prices.parse(settings.model_price or ())
-    budgeted = Budgeted(Client(named, given.get(named.name)), budget, prices.most_usd(named, given))
+    budgeted = Budgeted(Client(named, given.get(named.name)), budget, prices.most_usd(named, given), tries)
     return Replayed(named.name, stored, Recorded(Retried(budgeted), sink))
 
 

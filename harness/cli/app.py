@@ -212,7 +212,10 @@ def evolve_command(
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show every tree in the report.")] = False,
     as_json: of.AsJson = False,
 ) -> None:
-    """Develop a better policy from recorded trees: propose, judge, keep the best, roll back what got worse."""
+    """Develop a better policy from recorded trees: propose, judge, keep the best, roll back what got worse.
+
+    Exit code 1: models alone (--proposer model) wrote nothing usable. 3: sandbox, store or model out of reach; --resume goes on.
+    """
     from harness.cli.evolve import Request
     from harness.cli.evolve import evolve_command as evolve
 
@@ -352,7 +355,8 @@ def history_command(
     version: Annotated[str | None, typer.Option("--version", metavar="VERSION", help="Only events of this version.")] = None,
     run: Annotated[str | None, typer.Option("--run", metavar="RUN", help="Only events of this run.")] = None,
     kind: Annotated[
-        list[str] | None, typer.Option("--kind", metavar="KIND…", help="Only events of these kinds, such as selected.")
+        list[str] | None,
+        typer.Option("--kind", metavar="KIND…", help="Only events of these kinds, such as selected or proposal_fault."),
     ] = None,
     promotions: Annotated[
         bool, typer.Option("--promotions", help="Only promotions and rollbacks of the incumbent, with what they rest on.")

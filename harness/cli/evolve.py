@@ -232,23 +232,50 @@ def _take(stage: _Stage, request: Request) -> int:
             note(f"stopped; all that was told is recorded, and {stage.command} goes on from there")
     seconds = time.monotonic() - began
     isolation = isolation_document(stage.sandbox.describe()) if request.as_json else None
-    done = report.Report(stage.run, stage.store.name, judged, held_out, seconds, isolation, _use(stage, judged))
+    ending = _ending(stage, len(judged))
+    done = report.Report(stage.run, stage.store.name, judged, held_out, seconds, ending, isolation, _use(stage, judged))
     report.show(done, request.verbose, request.as_json)
-    return 0
+    return _exit(ending, len(judged))
+
+
+def _ending(stage: _Stage, judged: int) -> report.Ending:
+    """Return what ended a run that has come to its end, with so many versions."""
+    if judged == stage.run.plan.versions:
+        return report.Ending(report.Ended.VERSIONS)
+    if not (developing.asks_models(stage.settings) and stage.settings.proposer == "model"):
+        return report.Ending(report.Ended.NOTHING_LEFT, "no template has anything left to try")
+    aside = developing.aside(stage.proposer)
+    if aside is not None:
+        return report.Ending(report.Ended(aside.because.value), aside.reason)
+    reason = f"the models wrote no more: nothing came of what they were asked for version {judged + 1}"
+    return report.Ending(report.Ended.NO_USABLE_ANSWER, reason)
+
+
+def _exit(ending: report.Ending, judged: int) -> Exit:
+    """Return NO where models alone came to nothing: no answer of use, or none before the budget was spent."""
+    if ending.by in {report.Ended.VERSIONS, report.Ended.NOTHING_LEFT}:
+        return Exit.DONE
+    return Exit.DONE if ending.by is report.Ended.BUDGET and judged > 1 else Exit.NO
 
 
 def _use(stage: _Stage, judged: Sequence[Progress]) -> modeluse.ModelUse | None:
     """Return what the run asked of models, None where it has none."""
     if not developing.asks_models(stage.settings):
         return None
-    return modeluse.ModelUse.of(stage.store.calls(stage.run), (told.judged for told in judged), developing.spent(stage.proposer))
+    calls, tries = stage.store.calls(stage.run), stage.store.tries(stage.run)
+    return modeluse.ModelUse.of(calls, tries, (told.judged for told in judged), developing.aside(stage.proposer))
 
 
 def _told(stage: _Stage, progress: Steps) -> Iterator[Progress | HeldOut]:
     plan = stage.run.plan
-    position = 0
+    position, is_told = 0, False
 
     def begin(trees: Sequence[str]) -> None:
+        nonlocal is_told
+        aside = None if is_told or not developing.asks_models(stage.settings) else developing.aside(stage.proposer)
+        if aside is not None:
+            is_told = True
+            progress.line(f"{modeluse.aside_words(aside)}; {_instead(stage)}")
         words = "held-out trees" if trees == plan.held_out else f"version {position + 1} of {plan.versions}"
         progress.begin(words, len(trees))
 
@@ -269,6 +296,10 @@ def _told(stage: _Stage, progress: Steps) -> Iterator[Progress | HeldOut]:
                 position = one.position
                 _log(stage.run, one)
             yield one
+
+
+def _instead(stage: _Stage) -> str:
+    return "the run ends here" if stage.settings.proposer == "model" else "templates go on"
 
 
 def _log(run: Run, told: Progress) -> None:

@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from harness.cli.costs import Outlay, Tokens
 from harness.cli.output import counted, one_line, say
+from harness.models.journal import Because
 from harness.propose.memory import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from harness.models.base import Answer
-    from harness.models.journal import Call
+    from harness.models.journal import Call, PutAside
+    from harness.models.tries import Try
     from harness.propose.base import Judged
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUse:
-    """The calls of a run; `spent` says why no more were made, where a budget ended them.
+    """The calls of a run and the tries that they took; `aside` says why no more were made, where models were put aside.
 
     `broken` are the versions that models wrote and that faulted in the sandbox, with the kind of fault; `twins` those that did on
     every development tree what an earlier version had done, and that one.
     """
 
     calls: Sequence[Call]
-    spent: str | None
+    tries: Sequence[Try]
+    aside: PutAside | None
     broken: Mapping[int, str]
     twins: Mapping[int, int]
 
     @classmethod
-    def of(cls, calls: Sequence[Call], judged: Iterable[Judged], spent: str | None) -> Self:
+    def of(cls, calls: Sequence[Call], tries: Sequence[Try], judged: Iterable[Judged], aside: PutAside | None) -> Self:
         """Return what a run asked, with what became of the versions that models wrote; `judged` are all versions in order."""
         written = {call.asked.position for call in calls if call.outcome is not None and call.outcome.reason is None}
         broken: dict[int, str] = {}
@@ -44,7 +48,7 @@ class ModelUse:
                 broken[number] = fault.kind.value
             elif position in written and earlier != number:
                 twins[number] = earlier
-        return cls(calls, spent, broken, twins)
+        return cls(calls, tries, aside, broken, twins)
 
     @property
     def answers(self) -> list[Answer]:
@@ -69,7 +73,8 @@ def show(use: ModelUse) -> None:
     kinds = Counter(str(call.exchange.kind or "unreachable") for call in use.calls if call.exchange.answer is None)
     why = ", ".join(f"{kind} {count}" for kind, count in kinds.most_common())
     unanswered = f", {kinds.total()} without an answer ({why})" if kinds else ""
-    say(f"\nmodels: {counted(len(use.calls), 'call')}{unanswered}, {_tokens(use.answers)}, {cost(use.answers)}")
+    tokens, cost = Tokens.of(use.answers, use.tries).words, Outlay.of(use.tries).words
+    say(f"\nmodels: {counted(len(use.calls), 'call')}{unanswered}, {tokens}, {cost}")
     faults = ", ".join(f"{reason} {count}" for reason, count in use.faults.items())
     say(f"{counted(became, 'answer')} became versions" + (f"; faults: {faults}" if faults else "; no faults"))
     if use.broken:
@@ -77,8 +82,15 @@ def show(use: ModelUse) -> None:
     if use.twins:
         twins = ", ".join(f"v{number} as v{first}" for number, first in use.twins.items())
         say(f"behaved on every development tree as an earlier version: {twins}")
-    if use.spent is not None:
-        say(one_line(f"the budget ended the models' share: {use.spent}"))
+    if use.aside is not None:
+        say(aside_words(use.aside))
+
+
+def aside_words(aside: PutAside) -> str:
+    """Return on one line why models are asked no more."""
+    if aside.because is Because.BUDGET:
+        return one_line(f"the budget ended the models' share at version {aside.position}: {aside.reason}")
+    return one_line(f"the models were put aside at version {aside.position}: {aside.reason}")
 
 
 def document(use: ModelUse) -> dict[str, Any]:
@@ -89,37 +101,13 @@ def document(use: ModelUse) -> dict[str, Any]:
         "calls": len(use.calls),
         "answers": len(answers),
         "by_model": dict(each),
-        "input_tokens": _sum([answer.usage.input_tokens for answer in answers]),
-        "output_tokens": _sum([answer.usage.output_tokens for answer in answers]),
-        "cost_usd": _sum([answer.cost_usd for answer in answers]),
+        **Tokens.of(answers, use.tries).document,
+        **Outlay.of(use.tries).document,
         "answers_of_unknown_cost": use.unpriced,
         "model_s": sum(answer.latency_s for answer in answers),
         "versions": sum(call.outcome is not None and call.outcome.reason is None for call in use.calls),
         "faults": dict(use.faults),
         "sandbox_faults": {str(number): kind for number, kind in use.broken.items()},
         "twins": {str(number): first for number, first in use.twins.items()},
-        "budget_spent": use.spent,
+        "put_aside": None if use.aside is None else asdict(use.aside),
     }
-
-
-def cost(answers: Sequence[Answer]) -> str:
-    """Return in words what answers cost: unknown where nobody says, never nothing instead."""
-    known = [answer.cost_usd for answer in answers if answer.cost_usd is not None]
-    unknown = len(answers) - len(known)
-    if not known:
-        return "cost unknown" if unknown else "no cost"
-    return f"{sum(known):.6f} USD" + (f" and {counted(unknown, 'answer')} of unknown cost" if unknown else "")
-
-
-def _tokens(answers: Sequence[Answer]) -> str:
-    sums = [
-        _sum([answer.usage.input_tokens for answer in answers]),
-        _sum([answer.usage.output_tokens for answer in answers]),
-    ]
-    given, asked = ("unknown" if figure is None else f"{figure:,}" for figure in sums)
-    return f"{given} tokens in, {asked} out"
-
-
-def _sum(figures: Sequence[float | None]) -> float | None:
-    known = [figure for figure in figures if figure is not None]
-    return sum(known) if len(known) == len(figures) else None

@@ -108,7 +108,10 @@ ModelWeight: TypeAlias = Annotated[
     typer.Option("--model-weight", metavar="NAME=F…", help="How much is expected of each model before anything is known."),
 ]
 Proposer: TypeAlias = Annotated[
-    str | None, typer.Option("--proposer", metavar="mix|templates|model", help="Who writes versions; mix needs a model as well.")
+    str | None,
+    typer.Option(
+        "--proposer", metavar="mix|templates|model", help="Who writes versions; a mix goes on with templates where models fail."
+    ),
 ]
 Edits: TypeAlias = Annotated[
     list[str] | None,
@@ -127,11 +130,12 @@ MaxOutputTokens: TypeAlias = Annotated[
     str | None, typer.Option("--max-output-tokens", metavar="N", help="Longest answer of a model, in tokens.")
 ]
 BudgetUsd: TypeAlias = Annotated[
-    str | None, typer.Option("--budget-usd", metavar="F", help="What the run may spend on models, in USD.")
+    str | None, typer.Option("--budget-usd", metavar="F", help="What the run may spend on models, in USD, resumed or not.")
 ]
 BudgetTokens: TypeAlias = Annotated[
-    str | None, typer.Option("--budget-tokens", metavar="N", help="Tokens that the run may take of models, in and out.")
+    str | None,
+    typer.Option("--budget-tokens", metavar="N", help="Tokens that the run may take of models, in and out, resumed or not."),
 ]
 BudgetCalls: TypeAlias = Annotated[
-    str | None, typer.Option("--budget-calls", metavar="N", help="Calls of models that the run may make.")
+    str | None, typer.Option("--budget-calls", metavar="N", help="Calls of models that the run may make, failed tries included.")
 ]

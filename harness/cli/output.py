@@ -82,7 +82,9 @@ def number(value: float | None, signed: bool = False) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: 1 tree, 2 trees."""
+    """Return a count with its noun: 1 tree, 2 trees, 3 tries."""
+    if count != 1 and noun.endswith("ry"):
+        return f"{count} {noun[:-1]}ies"
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

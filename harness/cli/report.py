@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.cli import modeluse, rules
@@ -23,6 +24,24 @@ if TYPE_CHECKING:
     from sandbox.api import Fault
 
 
+class Ended(StrEnum):
+    """What ended a run: it has all its versions, or there was nobody to write another one."""
+
+    VERSIONS = "versions"
+    BUDGET = "budget"
+    PROVIDER = "provider"
+    NO_USABLE_ANSWER = "no-usable-answer"
+    NOTHING_LEFT = "nothing-left"
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """What ended a run, and the sentence that says why it has fewer versions than planned; None where it has all."""
+
+    by: Ended
+    reason: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Report:
     """A run that has ended: every version as it was told, and the look at the held-out trees."""
@@ -32,6 +51,7 @@ class Report:
     judged: Sequence[Progress]
     held_out: Sequence[HeldOut]
     seconds: float
+    ending: Ending
     isolation: Mapping[str, Any] | None
     """What the results were made in; None where nobody asks."""
     models: ModelUse | None = None
@@ -148,8 +168,8 @@ def _print(report: Report, pairs: Sequence[_Pair], verbose: bool) -> None:
         say("\n" + table(("tree", "side", *head[2:]), each, left=("tree", "side")))
     if report.models is not None:
         modeluse.show(report.models)
-        if count < planned and report.models.spent is None:
-            say(f"the models wrote no more: nothing came of what they were asked for version {count + 1}")
+    if report.ending.reason is not None:
+        say(one_line(f"the run ended after {count} of {counted(planned, 'version')}: {report.ending.reason}"))
     for version, fault in _faults(report).items():
         evidence = f"{fault.kind}: {one_line(fault.message)}; `harness show v{version}` says more"
         say(f"\nv{version} faulted on held-out trees and cannot win: {evidence}")
@@ -191,6 +211,8 @@ def _document(report: Report, pairs: Sequence[_Pair]) -> dict[str, Any]:
         "seed": plan.seed,
         **rules.document(plan.settings),
         "seconds": report.seconds,
+        "ended": report.ending.by,
+        "ended_because": report.ending.reason,
         "versions": [_version(told) for told in report.judged],
         "incumbent": report.incumbent.version.number,
         "best": report.best.version.number,

@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.modeluse import cost
+from harness.cli.costs import Outlay, tries_of
 from harness.cli.output import clean, counted, one_line, say
 from harness.errors import InputError
 
@@ -14,16 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harness.models.journal import Call
+    from harness.models.tries import Try
     from harness.policy import Version
     from harness.store import Run, Store
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """How a model wrote a version: all calls for its position in a run, the last one being the one that made it."""
+    """How a model wrote a version: all calls for its position in a run, the last one being the one that made it; their tries."""
 
     run: Run
     calls: Sequence[Call]
+    tries: Sequence[Try]
 
     @property
     def made(self) -> Call:
@@ -41,7 +43,7 @@ def written(store: Store, version: Version) -> Written | None:
         for made in calls:
             if made.asked.position in positions and made.outcome is not None and made.outcome.reason is None:
                 before = [call for call in calls if call.asked.position == made.asked.position and call.number <= made.number]
-                return Written(run, before)
+                return Written(run, before, tries_of(store.tries(run), [call.exchange.request.digest for call in before]))
     return None
 
 
@@ -84,7 +86,7 @@ def show(found: Written, version: Version) -> None:
     """Print who wrote a version, and what that took."""
     made, answers = found.made, [call.exchange.answer for call in found.calls if call.exchange.answer is not None]
     say(f"\nwritten by {one_line(clean(made.exchange.request.model))}, asked for {made.asked.kind}, in run {found.run.number}")
-    say(f"  {counted(len(found.calls), 'call')}, {sum(said.latency_s for said in answers):.1f} s, {cost(answers)}")
+    say(f"  {counted(len(found.calls), 'call')}, {sum(said.latency_s for said in answers):.1f} s, {Outlay.of(found.tries).words}")
     for call in found.calls[:-1]:
         refused = call.outcome
         why = call.exchange.error if refused is None else f"{refused.reason}: {refused.message}"
@@ -119,6 +121,7 @@ def document(found: Written) -> dict[str, Any]:
         "input_tokens": None if said is None else said.usage.input_tokens,
         "output_tokens": None if said is None else said.usage.output_tokens,
         "cost_usd": None if said is None else said.cost_usd,
+        "in_all": Outlay.of(found.tries).document,
         "latency_s": None if said is None else said.latency_s,
         "at": made.exchange.at,
         "calls": [

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.errors import HarnessError, InputError
 from harness.models.base import ModelError
+from harness.models.tries import Charge, Paid, TriesInMemory, counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
-    from harness.models.base import Answer, Exchange, Model, Request
+    from harness.models.base import Answer, Model, Request
+    from harness.models.tries import Tries
 
 _FRAME_TOKENS = 32
 """What a chat template may put around each message."""
@@ -20,20 +21,6 @@ _FRAME_TOKENS = 32
 
 class BudgetSpentError(HarnessError):
     """Another call could pass a cap, so it is not made. Nothing failed: what has been found so far stands."""
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """What calls cost, or may cost. `usd` of None is unknown."""
-
-    usd: float | None = 0.0
-    tokens: int = 0
-    calls: int = 0
-
-    def __add__(self, other: Charge) -> Charge:
-        """Return both together; unknown money makes all of it unknown."""
-        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
-        return Charge(usd, self.tokens + other.tokens, self.calls + other.calls)
 
 
 def most_input_tokens(request: Request) -> int:
@@ -46,25 +33,21 @@ def most(request: Request, usd: float | None) -> Charge:
     return Charge(usd, most_input_tokens(request) + request.max_output_tokens, 1)
 
 
-def charged(bound: Charge, outcome: Answer | ModelError) -> Charge:
-    """Return what a call did cost. Where the provider does not say, it is what it cost at most, never nothing."""
+def paid_for(bound: Charge, outcome: Answer | ModelError) -> Paid:
+    """Return what a try did cost. What the provider may have worked on and does not say is unknown, never nothing."""
     if isinstance(outcome, ModelError):
-        return bound if outcome.billed else Charge(0.0, 0, 1)
-    counted = (outcome.usage.input_tokens, outcome.usage.output_tokens)
-    tokens = bound.tokens if None in counted else sum(count or 0 for count in counted)
-    return Charge(bound.usd if outcome.cost_usd is None else outcome.cost_usd, tokens, 1)
+        return _unsaid(bound) if outcome.billed else Paid(0.0, 0)
+    tokens = outcome.usage.input_tokens, outcome.usage.output_tokens
+    unsaid = _unsaid(bound)
+    return Paid(
+        unsaid.usd if outcome.cost_usd is None else outcome.cost_usd,
+        None if tokens[0] is None or tokens[1] is None else tokens[0] + tokens[1],
+    )
 
 
-def spent_on(exchanges: Iterable[Exchange], most_usd: Callable[[Request], float | None]) -> Charge:
-    """Return what stored exchanges did cost: where the budget of a resumed run begins."""
-    total = Charge()
-    for exchange in exchanges:
-        bound = most(exchange.request, most_usd(exchange.request))
-        try:
-            total += charged(bound, exchange.outcome())
-        except ModelError as error:
-            total += charged(bound, error)
-    return total
+def _unsaid(bound: Charge) -> Paid:
+    # What costs nothing at most cost nothing.
+    return Paid(0.0 if bound.usd == 0 else None, None)
 
 
 class Budget:
@@ -127,12 +110,18 @@ class Budget:
 
 
 class Budgeted:
-    """A model within a budget, which several may share. `most_usd` says what a request costs at most, None if unknown."""
+    """A model within a budget, which several may share. `most_usd` says what a request costs at most, None if unknown.
 
-    def __init__(self, model: Model, budget: Budget, most_usd: Callable[[Request], float | None]) -> None:
+    What a try may cost is kept in `tries` before it leaves, and what it did cost when it ends.
+    """
+
+    def __init__(
+        self, model: Model, budget: Budget, most_usd: Callable[[Request], float | None], tries: Tries | None = None
+    ) -> None:
         self._model = model
         self._budget = budget
         self._most_usd = most_usd
+        self._tries: Tries = TriesInMemory() if tries is None else tries
 
     @property
     def name(self) -> str:
@@ -143,14 +132,20 @@ class Budgeted:
         """Return the answer, if the budget covers what it may cost."""
         bound = most(request, self._most_usd(request))
         self._budget.reserve(bound)
-        # Whoever is interrupted may have been billed.
-        cost = bound
+        cost = Charge()
         try:
-            answer = self._model.complete(request)
-            cost = charged(bound, answer)
-        except ModelError as error:
-            cost = charged(bound, error)
-            raise
+            number = self._tries.reserved(request, bound)
+            # Whoever is interrupted may have been billed.
+            cost, paid = bound, _unsaid(bound)
+            try:
+                answer = self._model.complete(request)
+                paid = paid_for(bound, answer)
+            except ModelError as error:
+                paid = paid_for(bound, error)
+                raise
+            finally:
+                cost = counted(bound, paid)
+                self._tries.paid(number, paid)
         finally:
             self._budget.settle(bound, cost)
         return answer

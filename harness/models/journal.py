@@ -7,6 +7,7 @@ asking again what was answered, and how a version is followed back to the prompt
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -47,6 +48,22 @@ class Call:
     outcome: Outcome | None = None
 
 
+class Because(StrEnum):
+    """Why the models of a run are asked no more."""
+
+    BUDGET = "budget"
+    PROVIDER = "provider"
+
+
+@dataclass(frozen=True, slots=True)
+class PutAside:
+    """From which position on the models of a run are asked no more, and why; `reason` is a sentence."""
+
+    position: int
+    because: Because
+    reason: str
+
+
 class Journal(Protocol):
     """Keeps calls, in order. What it holds already is not kept twice: a call that is made again from the record is the same."""
 
@@ -59,12 +76,19 @@ class Journal(Protocol):
     def ended(self, asked: Asked, number: int, outcome: Outcome) -> None:
         """Keep what came of an answer."""
 
+    def aside(self) -> PutAside | None:
+        """Return why models are asked no more, None while they are."""
+
+    def put_aside(self, aside: PutAside) -> None:
+        """Keep why models are asked no more: for the rest of the run, whoever takes it on."""
+
 
 class InMemory:
     """A journal that lasts as long as its process."""
 
     def __init__(self) -> None:
         self._calls: dict[tuple[int, int], Call] = {}
+        self._aside: PutAside | None = None
 
     def calls(self) -> Sequence[Call]:
         """Return every call, by position and number."""
@@ -79,3 +103,11 @@ class InMemory:
         call = self._calls[asked.position, number]
         if call.outcome is None:
             self._calls[asked.position, number] = replace(call, outcome=outcome)
+
+    def aside(self) -> PutAside | None:
+        """Return why models are asked no more."""
+        return self._aside
+
+    def put_aside(self, aside: PutAside) -> None:
+        """Keep why models are asked no more."""
+        self._aside = self._aside or aside

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 from harness.models.base import ContextOverflow, ModelError, ModelTimeout
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from harness.models.naming import Named
 
 _LONGEST_MESSAGE = 600
+_LATE = {504, 524}
 _SHAPELESS = (AttributeError, IndexError, TypeError)
 """What the client stumbles over in an answer that is JSON and no completion."""
 _OVERFLOWS = ("context_length_exceeded", "exceed_context_size", "maximum context length", "context window", "context size")
@@ -49,8 +51,20 @@ def _of_the_provider(error: ModelAPIError, said: str, named: Named, request: Req
         return ModelTimeout(f"{named.name}: {words}", billed=True)
     waiting_helps = (theirs.ModelRateLimitError, theirs.ModelUnavailableError, theirs.ModelServerError)
     again = (broken or isinstance(error, waiting_helps)) and _may_retry(error)
-    message = f"{named.name}: {said}{_helps(error, named)}"
-    return ModelError(message, again=again, wait_s=error.retry_after, billed=broken and sent)
+    message = f"{named.name}: {said}{_asks_to_wait(error.retry_after)}{_helps(error, named)}"
+    # A gateway that ran out of patience says nothing about the server behind it, which may have worked on.
+    late = getattr(error, "status_code", None) in _LATE
+    return ModelError(message, again=again, wait_s=error.retry_after, billed=(broken and sent) or late)
+
+
+def _asks_to_wait(seconds: float | None) -> str:
+    """Return how long a provider wants to be left alone, where it says so."""
+    if not seconds or not math.isfinite(seconds) or seconds < 0:
+        return ""
+    for unit, noun in ((3600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"; it asks to wait for {seconds / unit:.3g} {noun}"
+    return f"; it asks to wait for {seconds:.3g} s"
 
 
 def _said(error: Exception, clean: Callable[[str], str]) -> str:

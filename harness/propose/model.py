@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.models.base import ContextOverflow, Finish, ModelTimeout, Request
+from harness.models.base import ContextOverflow, Finish, ModelError, ModelTimeout, Request
 from harness.models.budget import BudgetSpentError
-from harness.models.journal import Asked, Outcome
+from harness.models.journal import Asked, Because, Outcome, PutAside
 from harness.policy import Candidate, Origin
 from harness.propose.asking import Asker
 from harness.propose.bandit import Pull, choose
@@ -91,6 +91,8 @@ class Means:
     refuse: Callable[[str], Fault | None]
     """The static check: why a source is not run, None where it may be."""
     sampling: Sampling = Sampling()
+    ended: PutAside | None = None
+    """Of a run that is made again from the store: why and where it asked no more."""
     kinds: Mapping[EditKind, float] = field(default_factory=lambda: dict(KINDS))
 
 
@@ -114,7 +116,7 @@ class _Refused(Exception):  # noqa: N818 - as ProposalFault: the untrusted side'
 
 
 class ModelProposer:
-    """A proposer that asks models. `spent` says why it asks no more, once a budget is used up."""
+    """A proposer that asks models, until it is put aside: once a budget is used up, or by whoever can do without it."""
 
     def __init__(self, means: Means, seed: int) -> None:
         self._means = means
@@ -122,21 +124,37 @@ class ModelProposer:
         self._asker = Asker({model.name: model for model in means.models}, means.journal)
         self._archive = Archive(seed)
         self._shapes: dict[str, str] = {}
-        self.spent: str | None = None
+
+    @property
+    def aside(self) -> PutAside | None:
+        """Return why models are asked no more, None while they are."""
+        return self._means.journal.aside()
+
+    def put_aside(self, brief: Brief, because: Because, reason: str) -> None:
+        """Ask models no more in this run, whoever takes it on."""
+        self._means.journal.put_aside(PutAside(len(brief.history) + 1, because, reason))
 
     def propose(self, brief: Brief, draws: int = DRAWS) -> Candidate | None:
-        """Return the next candidate; None where the budget is spent or no edit of several could be made.
+        """Return the next candidate; None where models are put aside or no edit of several could be made.
 
         Raises:
             ModelError: a model is out of reach.
         """
+        if self.aside is not None:
+            return None
         self._archive.learn(brief.history)
         known = self._known(brief)
         for place in range(draws):
             try:
                 candidate = self._written(brief, self._drawn(brief, place), known)
             except BudgetSpentError as error:
-                self.spent = str(error)
+                self.put_aside(brief, Because.BUDGET, str(error))
+                return None
+            except ModelError:
+                # A run that is made again from the store ends where the first one did.
+                if self._means.ended is None or self._means.ended.position > len(brief.history) + 1:
+                    raise
+                self.put_aside(brief, self._means.ended.because, self._means.ended.reason)
                 return None
             if candidate is not None:
                 return candidate

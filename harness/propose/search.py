@@ -55,7 +55,10 @@ class TemplateSearch:
         digest = judged.version.candidate.digest
         before = brief.history[: self._told]
         if digest not in self._asked and before:
-            self._next(before, _best(before))
+            asked = self._next(before, _best(before))
+            if asked is not None and asked.digest != digest:
+                # Not proposed after all: another proposer had this turn. Should it be proposed later, it is asked for then.
+                del self._asked[asked.digest]
         trial = self._asked.pop(digest, None)
         if trial is None:
             self._learn_foreign(judged)

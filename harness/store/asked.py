@@ -9,13 +9,14 @@ from sqlalchemy import and_, insert, select
 
 from harness.errors import StoreError
 from harness.models.base import exchange_fields, exchange_of
-from harness.models.journal import Asked, Call, Outcome
+from harness.models.journal import Asked, Because, Call, Outcome, PutAside
 from harness.store import tables
+from harness.store.records import UnusableAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Connection, Row, Table
+    from sqlalchemy import ColumnElement, Connection, Row, Table
 
     from harness.models.base import Exchange
 
@@ -23,14 +24,9 @@ if TYPE_CHECKING:
 def calls(connection: Connection, run: int) -> list[Call]:
     """Return the calls of a run, by position and number."""
     exchanges, outcomes = tables.exchanges, tables.outcomes
-    same = and_(
-        outcomes.c.run == exchanges.c.run,
-        outcomes.c.position == exchanges.c.position,
-        outcomes.c.number == exchanges.c.number,
-    )
     query = (
         select(exchanges, outcomes.c.document.label("outcome"))
-        .join_from(exchanges, outcomes, same, isouter=True)
+        .join_from(exchanges, outcomes, _same(), isouter=True)
         .where(exchanges.c.run == run)
         .order_by(exchanges.c.position, exchanges.c.number)
     )
@@ -74,6 +70,36 @@ def ended(connection: Connection, place: Place, outcome: Outcome, at: str) -> No
         connection.execute(insert(tables.outcomes).values(**place._asdict(), **row))
 
 
+def put_aside(connection: Connection, run: int, aside: PutAside, at: str) -> None:
+    """Record why the models of a run are asked no more, where that is not known yet."""
+    if aside_of(connection, run) is None:
+        row = {"run": run, "position": aside.position, "because": aside.because.value, "reason": aside.reason, "at": at}
+        connection.execute(insert(tables.asides).values(**row))
+
+
+def aside_of(connection: Connection, run: int) -> PutAside | None:
+    """Return why the models of a run are asked no more."""
+    row = connection.execute(select(tables.asides).where(tables.asides.c.run == run)).first()
+    return None if row is None else PutAside(row.position, Because(row.because), row.reason)
+
+
+def unusable_answers(connection: Connection, run: int | None) -> list[UnusableAnswer]:
+    """Return what came to nothing, in one run or in all, in order of time."""
+    exchanges, outcomes = tables.exchanges, tables.outcomes
+    place = (exchanges.c.run, exchanges.c.position, exchanges.c.number, exchanges.c.model, exchanges.c.kind)
+    query = (
+        select(*place, outcomes.c.reason, outcomes.c.document, outcomes.c.at)
+        .join_from(exchanges, outcomes, _same())
+        .where(outcomes.c.reason.is_not(None))
+        .order_by(outcomes.c.at, *place[:3])
+    )
+    found = connection.execute(query if run is None else query.where(exchanges.c.run == run))
+    return [
+        UnusableAnswer(row.run, row.position, row.number, row.model, row.kind, row.reason, row.document["message"], row.at)
+        for row in found
+    ]
+
+
 def problems(connection: Connection) -> Iterator[str]:
     """Tell which exchanges are not those that were recorded."""
     columns = tables.exchanges.c
@@ -81,10 +107,20 @@ def problems(connection: Connection) -> Iterator[str]:
         if exchange_of(row.document).request.digest != row.request:
             where = f"call {row.number} for position {row.position} of run {row.run}"
             yield f"{where} is not the one that was recorded: the digest of its request differs"
+    outcomes = tables.outcomes.c
+    place = (outcomes.run, outcomes.position, outcomes.number)
+    orphans = select(*place).join_from(tables.outcomes, tables.exchanges, _same(), isouter=True)
+    for run, position, number in connection.execute(orphans.where(columns.number.is_(None)).order_by(*place)):
+        yield f"call {number} for position {position} of run {run} is missing, though what came of it is there"
 
 
 def _there(connection: Connection, table: Table, place: Place) -> Row[*tuple[Any, ...]] | None:
     return connection.execute(select(table).filter_by(**place._asdict())).first()
+
+
+def _same() -> ColumnElement[bool]:
+    exchanges, outcomes = tables.exchanges.c, tables.outcomes.c
+    return and_(outcomes.run == exchanges.run, outcomes.position == exchanges.position, outcomes.number == exchanges.number)
 
 
 def _call(row: Row[*tuple[Any, ...]]) -> Call:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from sqlalchemy import func, literal, select, text
+from sqlalchemy import func, select, text
 
 from harness.errors import HarnessError
 from harness.policy import digest_of
-from harness.store import asked, ledger, rows, tables, verdicts
+from harness.store import asked, ledger, rows, tables, tries, verdicts
 from harness.store.upgrade import differences
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def problems(database: Database) -> list[str]:
     """Return what is broken in a database."""
     found: list[str] = []
     for look in (
-        _structure, differences, _guards, _numbers, _versions, _trees, _evaluations, asked.problems, ledger.problems,
-        verdicts.problems,
+        _structure, differences, _guards, _numbers, _versions, _trees, _evaluations, asked.problems,
+        tries.problems, ledger.problems, verdicts.problems,
     ):  # fmt: skip
         found += _looked(database, look)
     return list(dict.fromkeys(found))  # damage is met by several looks, and said once
@@ -71,16 +71,17 @@ def _guards(connection: Connection) -> Iterator[str]:
 
 def _numbers(connection: Connection) -> Iterator[str]:
     for table in ("versions", "runs", "evaluations", "events", "looks", "verdicts"):
-        yield from _gaps(connection, tables.METADATA.tables[table].c.number, None)
+        yield from _gaps(connection, tables.METADATA.tables[table].c.number)
     yield from _gaps(connection, tables.proposals.c.position, tables.proposals.c.run)
+    yield from _gaps(connection, tables.exchanges.c.number, tables.exchanges.c.run, tables.exchanges.c.position)
+    yield from _gaps(connection, tables.tries.c.number, tables.tries.c.run)
 
 
-def _gaps(connection: Connection, number: Column[int], within: Column[int] | None) -> Iterator[str]:
-    group: Any = literal(None) if within is None else within
-    query = select(func.count(number), func.min(number), func.max(number), group)
-    for count, first, last, member in connection.execute(query if within is None else query.group_by(within)):
+def _gaps(connection: Connection, number: Column[int], *within: Column[int]) -> Iterator[str]:
+    query = select(func.count(number), func.min(number), func.max(number), *within).group_by(*within)
+    for count, first, last, *members in connection.execute(query):
         if count and (first != 1 or last != count):
-            where = "" if within is None else f" of {within.name} {member}"
+            where = "".join(f" of {column.name} {member}" for column, member in zip(within, members, strict=True))
             yield f"{number.table.name}{where} are {count}, numbered {first} to {last}: some are missing"
 
 

@@ -53,6 +53,21 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class UnusableAnswer:
+    """An answer of a model that became no version: the fault of the proposal, the n-th call for a position of a run."""
+
+    run: int
+    position: int
+    number: int
+    model: str
+    kind: str
+    """Of edit."""
+    reason: str
+    message: str
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
 class TreeRow:
     """A stored tree without its attempts. `best` is its highest score, larger is better; None where nothing was scored."""
 

@@ -3,7 +3,7 @@
 History is append-only and its events are numbered without gaps. A writer says at which event it decided (`expected_head`);
 if the history has moved on, it is refused. A write moves the head by one for each event it appends, and `propose` appends one.
 
-What a method does to the tables stands in the module of its part (`treerows`, `runs`, `versions`, `asked`, `judgements`,
+What a method does to the tables stands in the module of its part (`treerows`, `runs`, `versions`, `asked`, `tries`, `judgements`,
 `history`, `ledger`, `verdicts`); here stands what one transaction holds.
 """
 
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from harness.errors import StaleError
 from harness.store import asked as asking
 from harness.store import history, judgements, ledger, runs, treerows, verdicts, versions
+from harness.store import tries as paying
 from harness.store.database import Database
 from harness.store.migrate import migrate
 
@@ -26,11 +27,12 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
     from harness.gate.verdict import Look, Verdict
-    from harness.models.base import Exchange
-    from harness.models.journal import Asked, Call, Outcome
+    from harness.models.base import Exchange, Request
+    from harness.models.journal import Asked, Call, Outcome, PutAside
+    from harness.models.tries import Charge, Paid, Try
     from harness.policy import Candidate, Event, EventKind, Version
     from harness.score import Evaluation
-    from harness.store.records import LedgerEntry, Question, RecordedVerdict, Run, RunPlan, Spent, TreeRow
+    from harness.store.records import LedgerEntry, Question, RecordedVerdict, Run, RunPlan, Spent, TreeRow, UnusableAnswer
     from harness.tree import Tree
 
 
@@ -213,6 +215,46 @@ class Store:
         with self._database.write() as connection:
             runs.refuse_finished(connection, run.number)
             asking.ended(connection, asking.Place(run.number, asked.position, number), outcome, _now())
+
+    def reserve(self, run: Run, request: Request, bound: Charge) -> int:
+        """Record what a try to reach a model costs at most, before it leaves, and return the try's number.
+
+        Raises:
+            InputError: the run has finished.
+        """
+        with self._database.write() as connection:
+            runs.refuse_finished(connection, run.number)
+            return paying.reserve(connection, run.number, request, bound, _now())
+
+    def charge(self, run: Run, number: int, paid: Paid) -> None:
+        """Record what a try did cost; what is known already stays as it is."""
+        with self._database.write() as connection:
+            paying.charge(connection, run.number, number, paid, _now())
+
+    def tries(self, run: Run) -> list[Try]:
+        """Return every try of a run to reach a model, in order; one that no process ended has not been `paid`."""
+        with self._database.read() as connection:
+            return paying.tries(connection, run.number)
+
+    def put_aside(self, run: Run, aside: PutAside) -> None:
+        """Record why the models of a run are asked no more; the first reason stays.
+
+        Raises:
+            InputError: the run has finished.
+        """
+        with self._database.write() as connection:
+            runs.refuse_finished(connection, run.number)
+            asking.put_aside(connection, run.number, aside, _now())
+
+    def aside(self, run: Run) -> PutAside | None:
+        """Return why the models of a run are asked no more, None while they are."""
+        with self._database.read() as connection:
+            return asking.aside_of(connection, run.number)
+
+    def unusable_answers(self, run: int | None = None) -> list[UnusableAnswer]:
+        """Return the answers of models that became no version, in order of time."""
+        with self._database.read() as connection:
+            return asking.unusable_answers(connection, run)
 
     # Evaluations
 

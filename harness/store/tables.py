@@ -33,10 +33,13 @@ if TYPE_CHECKING:
 VERSION_TABLE = "harness_schema"
 """Where Alembic notes the migration that was applied last: a name of our own tells our databases from others."""
 
-REVISION = "0003"
+REVISION = "0004"
 """The migration that makes these tables: the last one in `migrations/versions`."""
 
-APPEND_ONLY = ("versions", "proposals", "evaluations", "replays", "events", "looks", "verdicts", "exchanges", "outcomes")
+APPEND_ONLY = (
+    "versions", "proposals", "evaluations", "replays", "events", "looks", "verdicts", "exchanges", "outcomes", "tries", "charges",
+    "asides",
+)  # fmt: skip
 """Tables whose rows the database itself refuses to change or delete."""
 
 METADATA = MetaData(
@@ -247,6 +250,38 @@ outcomes = Table(
     _number(),
     Column("reason", String),
     Column("document", Json, nullable=False),
+    Column("at", String, nullable=False),
+)
+
+# Every try to reach a model: what it may cost, written before it leaves, and what it did cost, written when it ended.
+tries = Table(
+    "tries",
+    METADATA,
+    Column("run", Integer, ForeignKey("runs.number"), primary_key=True),
+    _number(),
+    Column("request", String, nullable=False),
+    Column("model", Words, nullable=False),
+    Column("bound", Json, nullable=False),
+    Column("at", String, nullable=False),
+)
+
+charges = Table(
+    "charges",
+    METADATA,
+    Column("run", Integer, ForeignKey("runs.number"), primary_key=True),
+    _number(),
+    Column("paid", Json, nullable=False),
+    Column("at", String, nullable=False),
+)
+
+# Why the models of a run are asked no more, and from which position on.
+asides = Table(
+    "asides",
+    METADATA,
+    Column("run", Integer, ForeignKey("runs.number"), primary_key=True, autoincrement=False),
+    Column("position", Integer, nullable=False),
+    Column("because", String, nullable=False),
+    Column("reason", Words, nullable=False),
     Column("at", String, nullable=False),
 )
 

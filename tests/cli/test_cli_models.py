@@ -207,7 +207,7 @@ def test_a_run_that_ends_before_its_versions_says_so_and_why(evolve: Callable[..
     with serving(answering(said, 400)) as url:
         ended = evolve(url, "--proposer", "model", "--versions", 3)
 
-    assert ended.code == 0, ended.err
+    assert ended.code == 1, ended.err
     assert "run 1: 1 version of 3 in " in ended.out
     assert "8 without an answer (context-overflow 8)" in ended.out
     assert "the models wrote no more: nothing came of what they were asked for version 2" in ended.out

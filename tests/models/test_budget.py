@@ -12,15 +12,14 @@ from asking import Scripted, asked, said
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import InputError
+from harness.errors import InputError, StoreError
 from harness.models import naming, prices
-from harness.models.base import Answer, ErrorKind, Exchange, ModelError, ModelTimeout, Usage
-from harness.models.budget import Budget, Budgeted, BudgetSpentError, Charge, most, most_input_tokens, spent_on
+from harness.models.base import Answer, ModelError, ModelTimeout, Usage
+from harness.models.budget import Budget, Budgeted, BudgetSpentError, most, most_input_tokens
+from harness.models.tries import Charge, Paid, TriesInMemory, Try
 
 if TYPE_CHECKING:
     from harness.models.base import Request
-
-AT = "2026-11-30T20:00:00Z"
 
 
 def test_the_call_that_could_pass_the_cap_on_money_is_not_made() -> None:
@@ -143,17 +142,52 @@ def test_no_cap_is_ever_passed_where_no_call_costs_more_than_its_bound(calls: li
     assert budget.spent.tokens <= cap
 
 
-def test_a_resumed_run_begins_with_what_its_exchanges_did_cost() -> None:
-    request = asked()
-    stored = [
-        Exchange(request, said(cost_usd=0.2), None, AT),
-        Exchange(request, said(cost_usd=None), None, AT),
-        Exchange(request, None, "slow", AT, ErrorKind.TIMEOUT),
-    ]
+def test_what_a_try_may_cost_is_kept_before_it_leaves_and_what_it_did_cost_once_it_ended() -> None:
+    tries, request = TriesInMemory(), asked()
+    bound = most(request, 0.5)
+    seen: list[Try] = []
 
-    spent = spent_on(stored, lambda _: 0.5)
+    class Looking(Scripted):
+        def complete(self, request: Request) -> Answer:
+            seen.append(tries.all[-1])
+            return super().complete(request)
 
-    assert (spent.usd, spent.calls) == (pytest.approx(1.2), 3)
+    script = [said(cost_usd=0.2), said(usage=Usage()), ModelError("turned down"), ModelTimeout("slow", billed=True)]
+    budgeted = Budgeted(Looking([*script, KeyboardInterrupt()]), Budget(usd=9.0), lambda _: 0.5, tries)
+    budgeted.complete(request)
+    budgeted.complete(request)
+    for error in (ModelError, ModelTimeout, KeyboardInterrupt):
+        with pytest.raises(error):
+            budgeted.complete(request)
+
+    assert [(one.paid, one.bound) for one in seen] == [(None, bound)] * 5
+    nothing_said = Paid(None, None)
+    assert [one.paid for one in tries.all] == [Paid(0.2, 4), nothing_said, Paid(0.0, 0), nothing_said, nothing_said]
+    assert [one.charge for one in tries.all] == [Charge(0.2, 4, 1), bound, Charge(0.0, 0, 1), bound, bound]
+    assert seen[0].charge == bound  # as it would count had nobody seen its end
+
+
+def test_a_try_of_a_model_that_costs_nothing_cost_nothing_whatever_became_of_it() -> None:
+    tries = TriesInMemory()
+
+    with pytest.raises(ModelTimeout):
+        Budgeted(Scripted([ModelTimeout("slow", billed=True)]), Budget(), lambda _: 0.0, tries).complete(asked())
+
+    assert tries.all[0].paid == Paid(0.0, None)
+
+
+def test_nothing_leaves_that_could_not_be_kept_before() -> None:
+    class Full(TriesInMemory):
+        def reserved(self, request: Request, bound: Charge) -> int:
+            del request, bound
+            raise StoreError("no room on the disk")
+
+    model, budget = Scripted([said()]), Budget(calls=1)
+
+    with pytest.raises(StoreError):
+        Budgeted(model, budget, lambda _: None, Full()).complete(asked())
+
+    assert (model.requests, budget.spent, budget.in_flight) == ([], Charge(), Charge())
 
 
 @pytest.mark.parametrize("text", ["x" * 1000, "🌳" * 100, "def f(x):\n    return x\n" * 50, ""])

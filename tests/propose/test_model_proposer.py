@@ -10,14 +10,15 @@ import pytest
 from builders import broom, judged_in_process
 from scripted_models import POLICY, Told, block, policy, refuse, whole
 
+from harness.developing import StoredJournal
 from harness.evolve import Progress, Split, evolve
 from harness.models.base import ContextOverflow, Finish, ModelError, ModelTimeout
 from harness.models.budget import Budget, Budgeted, BudgetSpentError
-from harness.models.journal import InMemory
+from harness.models.journal import Because, InMemory
 from harness.policy import Candidate, EventKind, Origin
 from harness.propose.edits import EditKind
 from harness.propose.mix import Mix
-from harness.propose.model import Means, ModelProposer
+from harness.propose.model import LATE, Means, ModelProposer
 from harness.propose.prompts import DevelopmentTrees
 from harness.propose.search import TemplateSearch
 from harness.propose.templates import load
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from harness.models.base import Exchange, Model
-    from harness.models.journal import Asked, Call, Outcome
+    from harness.models.base import Model
     from harness.propose.base import Proposer
     from harness.score import Evaluation
     from harness.store import Run
@@ -44,25 +44,6 @@ SECRET = replace(
 )
 EVERY = TREES | {SECRET.digest: SECRET}
 CODE = {EditKind.BLOCKS: 1.0, EditKind.WHOLE: 1.0, EditKind.CROSS: 1.0}
-
-
-class Kept:
-    """The journal of a run in a store."""
-
-    def __init__(self, store: Store, run: Run) -> None:
-        self._store, self._run = store, run
-
-    def calls(self) -> Sequence[Call]:
-        """Return every call."""
-        return self._store.calls(self._run)
-
-    def exchanged(self, asked: Asked, number: int, exchange: Exchange) -> None:
-        """Keep an exchange."""
-        self._store.exchanged(self._run, asked, number, exchange)
-
-    def ended(self, asked: Asked, number: int, outcome: Outcome) -> None:
-        """Keep an outcome."""
-        self._store.ended(self._run, asked, number, outcome)
 
 
 @pytest.fixture
@@ -80,7 +61,7 @@ def begun(store: Store, versions: int) -> Run:
 def means(store: Store, run: Run, *models: Model, kinds: dict[EditKind, float] | None = None) -> Means:
     trees = DevelopmentTrees(run.plan.development, store.tree)
     weights = {model.name: 1.0 for model in models}
-    return Means(models, weights, tuple(load()), trees, Kept(store, run), refuse, kinds=kinds or CODE)
+    return Means(models, weights, tuple(load()), trees, StoredJournal(store, run), refuse, kinds=kinds or CODE)
 
 
 def by_model(store: Store, run: Run, *models: Model) -> ModelProposer:
@@ -273,8 +254,8 @@ def test_a_budget_that_is_spent_ends_the_models_share_and_templates_go_on(store:
 
     assert len(steps) == 5
     assert {step.judged.version.candidate.origin for step in steps[1:]} == {Origin.TEMPLATE}
-    assert mix.spent is not None
-    assert "budget of 0 calls" in mix.spent
+    assert mix.aside is not None
+    assert (mix.aside.because, "budget of 0 calls" in mix.aside.reason) == (Because.BUDGET, True)
 
 
 def test_a_budget_that_is_spent_ends_a_run_of_models_alone(store: Store) -> None:
@@ -283,9 +264,47 @@ def test_a_budget_that_is_spent_ends_a_run_of_models_alone(store: Store) -> None
     proposer = by_model(store, run, capped)
 
     assert len(steps_of(run, store, proposer)) == 3
-    assert proposer.spent is not None
+    assert proposer.aside is not None
+    assert (proposer.aside.position, proposer.aside.because) == (4, Because.BUDGET)
     with pytest.raises(BudgetSpentError):
         capped.complete(store.calls(run)[0].exchange.request)
+
+
+@pytest.mark.parametrize(
+    "errors", [[ModelError("the key was refused")], [ModelTimeout("no answer in 1 s")] * 9], ids=["refused", "late"]
+)
+def test_a_mix_puts_models_that_cannot_be_asked_aside_and_goes_on_with_templates(
+    store: Store, errors: list[BaseException]
+) -> None:
+    model = Told([whole(policy(3, 3)), *errors])
+    run = begun(store, 14)
+    mix = Mix(TemplateSearch(load(), 3), by_model(store, run, model), 3)
+
+    steps = steps_of(run, store, mix)
+
+    assert len(steps) == 14
+    assert mix.aside is not None
+    assert (mix.aside.because, mix.aside.reason) == (Because.PROVIDER, str(errors[0]))
+    assert store.aside(run) == mix.aside
+    assert len(model.requests) <= 1 + LATE
+
+
+def test_models_that_were_put_aside_stay_so_for_whoever_takes_the_run_up(store: Store) -> None:
+    whole_run, cut = begun(store, 14), begun(store, 14)
+
+    def mixed(run: Run, model: Model) -> Mix:
+        return Mix(TemplateSearch(load(), 3), by_model(store, run, model), 3)
+
+    def broken() -> Told:
+        return Told([whole(policy(3, 3)), ModelError("the server is gone")])
+
+    expected = steps_of(whole_run, store, mixed(whole_run, broken()))
+    steps = evolve(cut, store, mixed(cut, broken()), judge)
+    while store.aside(cut) is None:
+        next(steps)
+    steps.close()  # type: ignore[attr-defined]
+
+    assert outcomes(steps_of(cut, store, mixed(cut, Told([])))) == outcomes(expected)
 
 
 def test_a_mix_takes_turns_and_a_model_without_an_edit_leaves_its_place_to_templates(store: Store) -> None:

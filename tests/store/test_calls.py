@@ -10,7 +10,8 @@ from store_records import TREE, engine_of, plan
 
 from harness.errors import InputError, StoreError
 from harness.models.base import Answer, ErrorKind, Exchange, Finish, Message, Request, Role, Usage
-from harness.models.journal import Asked, Call, Outcome
+from harness.models.journal import Asked, Because, Call, Outcome, PutAside
+from harness.models.tries import Charge, Paid, Try
 
 if TYPE_CHECKING:
     from harness.store import Run, Store
@@ -80,3 +81,85 @@ def test_an_exchange_that_was_edited_past_the_database_is_named(store: Store, ur
     said = store.check()
     assert any("call 1 for position 2 of run 1 is not the one that was recorded" in line for line in said)
     assert any("nothing keeps the rows of exchanges from update" in line for line in said)
+
+
+def test_a_try_is_kept_before_it_ends_and_counts_as_what_it_may_cost_until_then(store: Store) -> None:
+    run, other = begun(store), store.begin_run(plan(TREE))
+    request, bound = exchange("a").request, Charge(0.1 + 0.2, 700, 1)
+
+    numbers = [store.reserve(run, request, bound), store.reserve(run, request, bound), store.reserve(other, request, bound)]
+    for _ in range(2):
+        store.charge(run, 2, Paid(None, 12))
+    store.charge(run, 2, Paid(9.0, 9))
+
+    assert numbers == [1, 2, 1]
+    name = "scripted:one"
+    expected = [Try(1, request.digest, name, bound), Try(2, request.digest, name, bound, Paid(None, 12))]
+    assert store.tries(run) == expected
+    assert [one.charge for one in expected] == [bound, Charge(0.1 + 0.2, 12, 1)]
+    assert store.check() == []
+
+
+def test_nothing_is_reserved_for_a_run_that_has_finished(store: Store) -> None:
+    run = begun(store)
+    store.finish_run(run)
+
+    with pytest.raises(InputError, match="has finished"):
+        store.reserve(run, exchange("a").request, Charge())
+    with pytest.raises(InputError, match="has finished"):
+        store.put_aside(run, PutAside(2, Because.BUDGET, "spent"))
+
+
+def test_why_models_are_asked_no_more_is_kept_once(store: Store) -> None:
+    run, other = begun(store), store.begin_run(plan(TREE))
+    assert store.aside(run) is None
+
+    store.put_aside(run, PutAside(3, Because.PROVIDER, "odd \x00 \ud800 words"))
+    store.put_aside(run, PutAside(4, Because.BUDGET, "another reason"))
+
+    assert store.aside(run) == PutAside(3, Because.PROVIDER, "odd \x00 \ud800 words")
+    assert store.aside(other) is None
+
+
+def test_answers_that_became_no_version_are_listed_with_their_reason(store: Store) -> None:
+    run, other = begun(store), store.begin_run(plan(TREE))
+    for of, number, outcome in (
+        (run, 1, Outcome("no-match", "not found")),
+        (run, 2, Outcome(None)),
+        (other, 1, Outcome("empty")),
+    ):
+        store.exchanged(of, ASKED, number, exchange(str(number)))
+        store.ended(of, ASKED, number, outcome)
+
+    told = store.unusable_answers()
+    assert [(one.run, one.position, one.number, one.kind, one.reason, one.message) for one in told] == [
+        (1, 2, 1, "blocks", "no-match", "not found"), (2, 2, 1, "blocks", "empty", ""),
+    ]  # fmt: skip
+    assert [one.run for one in store.unusable_answers(2)] == [2]
+
+
+@pytest.mark.parametrize(
+    ("deleted", "said"),
+    [
+        ("exchanges WHERE number = 1", "exchanges of run 1 of position 2 are 2, numbered 2 to 3: some are missing"),
+        ("exchanges WHERE number = 2", "exchanges of run 1 of position 2 are 2, numbered 1 to 3: some are missing"),
+        ("exchanges WHERE number = 3", "call 3 for position 2 of run 1 is missing, though what came of it is there"),
+        ("tries WHERE number = 1", "tries of run 1 are 1, numbered 2 to 2: some are missing"),
+        ("tries WHERE number = 2", "try 2 of run 1 is missing, though what it did cost is there"),
+    ],
+)
+def test_an_exchange_or_try_that_was_deleted_past_the_database_is_missed(store: Store, url: str, deleted: str, said: str) -> None:
+    if not url.startswith("sqlite"):
+        pytest.skip("how triggers are taken off differs; the queries are the same")
+    run = begun(store)
+    for number in (1, 2, 3):
+        store.exchanged(run, ASKED, number, exchange(str(number)))
+        store.ended(run, ASKED, number, Outcome("empty"))
+    for _ in range(2):
+        store.charge(run, store.reserve(run, exchange("1").request, Charge()), Paid(None, None))
+    with engine_of(url).begin() as connection:
+        for table in ("exchanges", "tries"):
+            connection.execute(text(f"DROP TRIGGER append_only_{table}_delete"))
+        connection.execute(text(f"DELETE FROM {deleted}"))  # noqa: S608 - the test's own words
+
+    assert said in store.check()
