@@ -26,6 +26,10 @@ FILE = "task.toml"
 PLACES = ("{evaluator}", "{workspace}", "{given}", "{run}")
 """What a command may name: the evaluator's folder, what is judged, what candidates may read, how the candidate's run ended."""
 
+_PROGRAM = "evaluate.py"
+COMMAND = ("python3", "-I", f"{{evaluator}}/{_PROGRAM}", "{workspace}")
+"""The evaluator of a task that names none."""
+
 _MIB = 2**20
 LIMITS = {
     "cpu_s": "cpu_s",
@@ -57,7 +61,7 @@ def read(folder: Path) -> Task:
     if top.word("format") != FORMAT:
         top.refuse("format", f"{FORMAT!r}, the format that this version reads")
     top.only(*_TOP, *_TABLES)
-    evaluate = top.table("evaluate")
+    evaluate = top.table("evaluate", missing={})
     evaluate.only("command", "folder", "run", "given", "limits", "run_limits")
     start = top.table("start", missing={"folder": "start"})
     start.only("folder")
@@ -196,7 +200,9 @@ def _scoring(evaluate: _Table) -> Scoring:
         evaluate.refuse("folder", f"a folder that is there; {folder} is none")
     given = evaluate.path("given", is_folder=True) if "given" in evaluate.values else None
     run = evaluate.words("run") if "run" in evaluate.values else ()
-    command = evaluate.words("command")
+    command = evaluate.words("command") if "command" in evaluate.values else COMMAND
+    if command == COMMAND and not (folder / _PROGRAM).is_file():
+        evaluate.refuse("command", f"the evaluator's command, or the program {folder / _PROGRAM}")
     for key, words, hidden in (("command", command, ()), ("run", run, ("{evaluator}", "{run}", "{workspace}"))):
         if any(place in word for word in words for place in hidden):
             evaluate.refuse(key, "a command of the workspace; what candidates run knows nothing of the evaluator")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
-from commands import PROJECT
+from commands import PROJECT, environment, process
 
 from harness.task.reading import FACTORS, LIMITS
 from sandbox.job import JobLimits
@@ -87,9 +89,28 @@ def test_wrong_task_is_named_by_file_and_line(folder: Path, command: Callable[..
     assert "my_task/task.toml:3: 'direction' is 'most'; expected 'max'" in ended.err
 
 
+def test_start_is_scored_without_an_engine_and_an_agents_work_only_when_asked(folder: Path) -> None:
+    made(folder)
+    gone = {"DOCKER_HOST": "unix:///nowhere/docker.sock"}
+    ended = process("task", "check", "my_task", cwd=folder, variables=gone)
+    assert (ended.code, "in the local sandbox" in ended.out) == (0, True)
+    assert "until then, the task is scored in the local sandbox" in ended.err
+    assert "does not isolate everything" in ended.err
+
+    refused = process("task", "check", "my_task", "--sandbox", "docker", cwd=folder, variables=gone)
+    assert (refused.code, refused.out) == (3, "")
+
+    program = "from harness import config, wiring\nwith wiring.jobs(config.load({}).settings, print, ours=False): pass"
+    command = [sys.executable, "-c", program]
+    strict = subprocess.run(command, cwd=folder, env=environment(**gone), capture_output=True, text=True, check=False)
+    assert strict.returncode == 1
+    assert "or say --sandbox local: what an agent left is scored without an engine only when asked" in strict.stderr
+
+
 def test_command_that_is_no_program_is_bad_input(folder: Path, command: Callable[..., Ended]) -> None:
     task = made(folder)
-    (task / "task.toml").write_text(FILES["my_task/task.toml"].replace('"python3"', '"python-of-nowhere"'))
+    with (task / "task.toml").open("a") as file:
+        file.write('[evaluate]\ncommand = ["python-of-nowhere"]\n')
     ended = command("task", "check", "my_task", "--sandbox", "local")
 
     assert ended.code == 2

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import shutil
 import threading
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from taskfolders import TOML, written
 
 from harness.errors import InputError
@@ -297,3 +300,18 @@ def test_file_that_cannot_be_read_is_refused(tmp_path: Path, workspace: Path, lo
 
     assert (found.score, found.status) == (None, "invalid")
     assert "cannot be read" in found.feedback
+
+
+SAID = st.none() | st.booleans() | st.floats() | st.text() | st.lists(st.integers()) | st.dictionaries(st.text(), st.floats())
+KEYS = st.sampled_from(["score", "status", "feedback", "metrics", "terminal"])
+
+
+@given(st.text() | st.dictionaries(KEYS, SAID).map(json.dumps))
+def test_any_output_is_an_assessment_or_a_bad_answer(text: str) -> None:
+    try:
+        found = parse(text, 0.0)
+    except BadAnswer:
+        return
+    assert (found.score is None) == (found.status != "ok")
+    assert found.score is None or math.isfinite(found.score)
+    assert all(math.isfinite(figure) for figure in found.metrics.values())

@@ -64,6 +64,15 @@ def test_task_of_eight_lines_has_defaults_for_the_rest(tmp_path: Path) -> None:
     assert (task.moves, task.best_known, task.scoring.run, task.scoring.given) == (None, None, (), None)
 
 
+def test_task_of_five_lines_has_the_usual_evaluator(tmp_path: Path) -> None:
+    folder = written(tmp_path / "t", TOML.partition("[evaluate]")[0])
+    assert read(folder).scoring.command == ("python3", "-I", "{evaluator}/evaluate.py", "{workspace}")
+
+    (folder / "evaluator" / "evaluate.py").rename(folder / "evaluator" / "judge.py")
+    with pytest.raises(InputError, match=r"task\.toml: 'evaluate\.command' is missing; expected the evaluator's command, or the"):
+        read(folder)
+
+
 def test_everything_that_a_task_can_say_is_read(tmp_path: Path) -> None:
     folder = written(tmp_path / "t", FULL, begin__main_py="", judges__judge_py="", given__data_txt="1", moves_py="")
     task = read(folder)
@@ -92,6 +101,7 @@ def test_everything_that_a_task_can_say_is_read(tmp_path: Path) -> None:
         (("[evaluate]", "attempt_s = inf\n\n[evaluate]"), 8, "'attempt_s' is inf; expected a finite number above 0"),
         (("[evaluate]", "[evaluat]"), 8, "'evaluat' is not known"),
         (("command =", "comand ="), 9, "'evaluate.comand' is not known"),
+        (("command =", "run ="), 9, "what candidates run knows nothing of the evaluator"),
         (('["python3", "-I", "{evaluator}/evaluate.py"]', '"python3"'), 9, "'evaluate.command' is 'python3'; expected a list"),
         (("-I", "{given}"), 9, "expected no {given} where the task has no folder 'given'"),
         (("[evaluate]", '[start]\nfolder = "nowhere"\n\n[evaluate]'), 9, "nowhere is none"),
