@@ -6,6 +6,8 @@ import json
 import math
 import os
 import shutil
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -292,14 +294,35 @@ def test_run_that_leaves_what_a_job_can_return_but_none_can_take_is_refused(
     assert "What the run left is refused" in found.feedback
 
 
-@pytest.mark.skipif(os.getuid() == 0, reason="root reads everything; run as another user")
-def test_file_that_cannot_be_read_is_refused(tmp_path: Path, workspace: Path, local_jobs: Jobs) -> None:
-    (workspace / "answer.txt").write_text("3")
-    (workspace / "answer.txt").chmod(0)
-    found = assessed(tmp_path, local_jobs, workspace, REPORTS)
+COPIES = """
+import os, sys
+from pathlib import Path
+from harness.task.copying import copy
+from sandbox.guest.archive import RefusedFault
+from sandbox.job import JobLimits
+if os.getuid() == 0:  # who reads everything
+    os.setgid(65_534)
+    os.setuid(65_534)
+for place in sys.argv[1:]:
+    try:
+        copy(Path(place), Path(place + "-copy"), JobLimits())
+    except RefusedFault as refused:
+        print(refused.message)
+"""
 
-    assert (found.score, found.status) == (None, "invalid")
-    assert "cannot be read" in found.feedback
+
+def test_what_cannot_be_read_is_refused(everybodys: Path) -> None:
+    """Whoever left it may keep it to themselves, and has no score; our search goes on."""
+    everybodys.chmod(0o777)
+    (everybodys / "file").mkdir()
+    (everybodys / "file" / "answer.txt").touch(0)
+    (everybodys / "folder" / "inner").mkdir(parents=True)
+    (everybodys / "folder" / "inner").chmod(0)
+    places = [str(everybodys / "file"), str(everybodys / "folder")]
+    done = subprocess.run([sys.executable, "-c", COPIES, *places], capture_output=True, text=True, check=False)
+
+    assert done.stderr == ""
+    assert done.stdout.splitlines() == [f"{name} cannot be read; its owner may not" for name in ("'answer.txt'", "'inner/'")]
 
 
 SAID = st.none() | st.booleans() | st.floats() | st.text() | st.lists(st.integers()) | st.dictionaries(st.text(), st.floats())

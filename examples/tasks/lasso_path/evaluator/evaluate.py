@@ -23,6 +23,7 @@ from answers import INPUTS, RefusedError, conclude, field, read_answer, shown
 MOST_UPDATES = 500_000
 MOST_BYTES = 2**22
 TAIL = 600
+NEARLY = 1.01
 
 Path_ = list[list[int]]
 
@@ -48,6 +49,15 @@ class Problem:
             step = after - before
             self.residual = [value - step * entry for value, entry in zip(self.residual, column, strict=True)]
             self.b[place] = after
+
+    def rough_gap(self, penalty: float) -> float:
+        """Return the duality gap as `gap` does, rounded, in a third of the time."""
+        residual, y = self.residual, self.whole_y
+        steepest = max(abs(fsum(map(mul, column, residual))) for column in self.columns)
+        shrink = min(1.0, penalty / steepest) if steepest else 1.0
+        square = 0.5 * fsum(map(mul, residual, residual))
+        primal = square + penalty * fsum(map(abs, self.b))
+        return (primal - shrink * fsum(map(mul, residual, y)) + shrink * shrink * square) / (0.5 * fsum(map(mul, y, y)))
 
     def gap(self, penalty: int) -> Fraction:
         """Return the duality gap as a share of half the square of y, without rounding: from the coefficients alone."""
@@ -110,7 +120,8 @@ def cyclic(problem: Problem, accuracy: Fraction) -> int:
     """Return how many updates whole sweeps over all coordinates need, with warm starts."""
     updates = 0
     for penalty in problem.lambdas:
-        while problem.gap(penalty) > accuracy:
+        # Only where the rounded gap does not tell is the exact one asked for.
+        while problem.rough_gap(penalty) > NEARLY * float(accuracy) or problem.gap(penalty) > accuracy:
             for place in range(len(problem.b)):
                 problem.minimise(place, float(penalty))
             updates += len(problem.b)
