@@ -118,7 +118,7 @@ class Tree:
         """Return what each node shows once revealed, by place."""
         scores = self.scores
         root: Outcome = (scores[ROOT], "ok", dict(self.root.metrics), "", (None, None, None), "")
-        return (root, *(_outcome(attempt, score) for attempt, score in zip(self.attempts, scores[1:], strict=True)))
+        return (root, *(outcome_of(attempt, score) for attempt, score in zip(self.attempts, scores[1:], strict=True)))
 
     @property
     def system(self) -> str:
@@ -211,7 +211,8 @@ def _canonical(value: Any) -> Any:
     return value
 
 
-def _outcome(attempt: Attempt, score: float | None) -> Outcome:
+def outcome_of(attempt: Attempt, score: float | None) -> Outcome:
+    """Return what an attempt shows once revealed; `score` is its own, larger is better."""
     # Recorders have words of their own ("rejected", "incomplete"); a policy meets the four of its interface.
     status = attempt.status if attempt.status in VIEWED_STATUSES else "invalid"
     cost = (attempt.cost.get("seconds"), attempt.cost.get("tokens"), attempt.cost.get("usd"))

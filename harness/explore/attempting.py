@@ -43,8 +43,8 @@ class Assesses(Protocol):
 class Pick:
     """One attempt to be made. `number` counts attempts from 1 in the order in which they were asked for.
 
-    `snapshot` is the parent's workspace, `seed` follows from the search's seed and the place in the tree. `planned` is told what
-    the agent is about to try, before it works.
+    `snapshot` is the parent's workspace, `seed` follows from the search's seed and the place in the tree. `siblings` is asked
+    once the workspace is there, and `planned` is told right after that what the agent is about to try.
     """
 
     number: int
@@ -52,7 +52,7 @@ class Pick:
     snapshot: str
     seed: int
     lineage: tuple[Step, ...] = ()
-    siblings: tuple[Sibling, ...] = ()
+    siblings: Callable[[], tuple[Sibling, ...]] = field(default=tuple)
     planned: Callable[[Hypothesis], None] = field(default=lambda _: None)
 
     @property
@@ -89,7 +89,7 @@ class Attempting:
                 timeout_s=min(self.task.attempt_s, timeout_s or self.task.attempt_s),
                 cancel=cancel,
                 lineage=pick.lineage,
-                siblings=pick.siblings,
+                siblings=pick.siblings(),
                 strategy=strategy,
                 root_score=self.root_score,
             )

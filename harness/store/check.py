@@ -8,7 +8,7 @@ from sqlalchemy import func, select, text
 
 from harness.errors import HarnessError
 from harness.policy import digest_of
-from harness.store import asked, ledger, rows, tables, tries, verdicts
+from harness.store import asked, ledger, rows, searches, tables, tries, verdicts
 from harness.store.upgrade import differences
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def problems(database: Database) -> list[str]:
     found: list[str] = []
     for look in (
         _structure, differences, _guards, _numbers, _versions, _trees, _evaluations, asked.problems,
-        tries.problems, ledger.problems, verdicts.problems,
+        tries.problems, ledger.problems, verdicts.problems, searches.problems,
     ):  # fmt: skip
         found += _looked(database, look)
     return list(dict.fromkeys(found))  # damage is met by several looks, and said once

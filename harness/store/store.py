@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from harness.errors import StaleError
 from harness.store import asked as asking
-from harness.store import history, judgements, ledger, runs, treerows, verdicts, versions
+from harness.store import history, judgements, ledger, runs, searches, treerows, verdicts, versions
 from harness.store import tries as paying
 from harness.store.database import Database
 from harness.store.migrate import migrate
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from harness.models.tries import Charge, Paid, Try
     from harness.policy import Candidate, Event, EventKind, Version
     from harness.score import Evaluation
+    from harness.search import Decision, Finished, Search, SearchPlan, SearchStop
     from harness.store.records import LedgerEntry, Question, RecordedVerdict, Run, RunPlan, Spent, TreeRow, UnusableAnswer
     from harness.tree import Tree
 
@@ -331,6 +332,71 @@ class Store:
             if last != seen:
                 raise StaleError(seen, last)
             return history.append(connection, [event], _now())[0]
+
+    # Live searches
+
+    def begin_search(self, plan: SearchPlan, start: str, root_score: float | None, metrics: Mapping[str, float]) -> Search:
+        """Record that a live search begins; `start` is the address of its workspace.
+
+        Raises:
+            InputError: the store does not hold its version.
+        """
+        with self._database.write() as connection:
+            versions.version(connection, plan.version)
+            root = {"start": start, "score": root_score, "metrics": dict(metrics)}
+            return searches.begin(connection, plan, root, _now())
+
+    def search(self, number: int) -> Search:
+        """Return a live search."""
+        with self._database.read() as connection:
+            return searches.search(connection, number)
+
+    def searches(self) -> list[Search]:
+        """Return all live searches, the first one first."""
+        with self._database.read() as connection:
+            return searches.searches(connection)
+
+    def decisions(self, search: Search) -> list[Decision]:
+        """Return what policies decided in a search, in order."""
+        with self._database.read() as connection:
+            return searches.decisions(connection, search.number)
+
+    def attempts(self, search: Search) -> list[Finished]:
+        """Return the attempts of a search, in the order in which they ended."""
+        with self._database.read() as connection:
+            return searches.attempts(connection, search.number)
+
+    def decide(self, search: Search, decision: Decision, events: Sequence[Event] = ()) -> None:
+        """Record a decision, before any of its attempts begins, and the events that come with it.
+
+        Raises:
+            StoreError: another process has taken the search on.
+            InputError: it has ended.
+        """
+        with self._database.write() as connection:
+            searches.decide(connection, search.number, decision, _now())
+            history.append(connection, events, _now())
+
+    def finish_attempt(self, search: Search, finished: Finished) -> None:
+        """Record an attempt that has ended.
+
+        Raises:
+            StoreError: another process has taken the search on.
+            InputError: it has ended.
+        """
+        with self._database.write() as connection:
+            searches.finish_attempt(connection, search.number, finished, _now())
+
+    def end_search(self, search: Search, stop: SearchStop, tree: Tree) -> Search:
+        """Record that a search has ended, and its tree; return it as it is now."""
+        with self._database.write() as connection:
+            treerows.add(connection, tree, _now())
+            return searches.end(connection, search.number, stop, tree.digest, _now())
+
+    def snapshots(self) -> set[str]:
+        """Return the address of every workspace that a search needs."""
+        with self._database.read() as connection:
+            return searches.snapshots(connection)
 
     # The gate
 

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
 VERSION_TABLE = "harness_schema"
 """Where Alembic notes the migration that was applied last: a name of our own tells our databases from others."""
 
-REVISION = "0004"
+REVISION = "0005"
 """The migration that makes these tables: the last one in `migrations/versions`."""
 
 APPEND_ONLY = (
     "versions", "proposals", "evaluations", "replays", "events", "looks", "verdicts", "exchanges", "outcomes", "tries", "charges",
-    "asides",
+    "asides", "decisions", "attempts",
 )  # fmt: skip
 """Tables whose rows the database itself refuses to change or delete."""
 
@@ -283,6 +283,44 @@ asides = Table(
     Column("because", String, nullable=False),
     Column("reason", Words, nullable=False),
     Column("at", String, nullable=False),
+)
+
+# Live searches: the policy's answers, and the attempts in the order in which they ended.
+searches = Table(
+    "searches",
+    METADATA,
+    _number(),
+    Column("task", Words, nullable=False),
+    Column("plan", Json, nullable=False),
+    Column("root", Json, nullable=False),
+    Column("stop", String),
+    Column("tree", String, ForeignKey("trees.digest")),
+    Column("started_at", String, nullable=False),
+    Column("finished_at", String),
+)
+
+decisions = Table(
+    "decisions",
+    METADATA,
+    Column("search", Integer, ForeignKey("searches.number"), primary_key=True),
+    _number(),
+    Column("document", Json, nullable=False),
+    Column("at", String, nullable=False),
+)
+
+attempts = Table(
+    "attempts",
+    METADATA,
+    Column("search", Integer, ForeignKey("searches.number"), primary_key=True),
+    _number(),
+    Column("attempt", Integer, nullable=False),
+    Column("decision", Integer, nullable=False),
+    Column("parent", Integer),
+    Column("snapshot", String),
+    Column("document", Json, nullable=False),
+    Column("elapsed", Json, nullable=False),
+    Column("at", String, nullable=False),
+    UniqueConstraint("search", "attempt"),
 )
 
 # A tree is asked for in "what has been replayed over it", and a foreign key without an index makes that a scan.

@@ -1,0 +1,64 @@
+"""When a live search may not go on: rounds and attempts as in a replay, and what attempts may use.
+
+A cap counts what is in flight, each attempt as dear as the dearest so far, so that it is not passed by attempts that have begun.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.errors import InputError
+from harness.search import SearchStop
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from harness.search import SearchPlan
+    from sandbox.api import Cost
+
+_CAPS = ((SearchStop.TOKENS, "tokens"), (SearchStop.USD, "usd"))
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """How far a search is: rounds that counted, attempts taken up and those of them in flight, what ended ones cost."""
+
+    rounds: int
+    attempts: int
+    in_flight: int
+    elapsed_s: float
+    costs: Sequence[Cost]
+
+
+def limit_reached(plan: SearchPlan, used: Used) -> SearchStop | None:
+    """Return what keeps the policy from being asked again, in the order of the rules of replay, None where nothing does."""
+    if used.rounds >= plan.limits.max_rounds:
+        return SearchStop.MAX_ROUNDS
+    if plan.limits.max_attempts is not None and used.attempts >= plan.limits.max_attempts:
+        return SearchStop.MAX_ATTEMPTS
+    if plan.allowance.wall_s is not None and used.elapsed_s >= plan.allowance.wall_s:
+        return SearchStop.WALL
+    return cap_in_the_way(plan, used, 1)
+
+
+def cap_in_the_way(plan: SearchPlan, used: Used, more: int) -> SearchStop | None:
+    """Return the cap that so many more attempts could pass, None where none could.
+
+    Raises:
+        InputError: there is a cap on what the agent does not tell.
+    """
+    for stop, name in _CAPS:
+        cap = getattr(plan.allowance, name)
+        if cap is None:
+            continue
+        figures = [getattr(cost, name) for cost in used.costs]
+        if None in figures:
+            raise InputError(
+                f"the cap on {name}, {cap}, cannot be kept: agent {plan.agent} does not say what an attempt costs in {name}; "
+                "leave the cap out, or cap attempts"
+            )
+        spent, dearest = sum(figures), max(figures, default=0.0)
+        if spent >= cap or spent + dearest * (used.in_flight + more) > cap:
+            return stop
+    return None

@@ -1,0 +1,369 @@
+"""A live search: the same policy, view and rules as in replay, on record as it goes."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import pytest
+from live_parts import ONE_AT_A_TIME, WIDE_THEN_DEEP, Bench, Counts, breaks, fails, naps
+
+from harness.agents.base import SiblingState
+from harness.errors import HarnessError, InputError
+from harness.explore.base import Asked, Ended, FellBack, Over
+from harness.explore.explorer import explore
+from harness.explore.rollouts import Roller, Rollouts
+from harness.explore.siblings import SiblingContext, SiblingRule
+from harness.policy import Candidate, EventKind, Origin
+from harness.replay import replay
+from harness.search import Allowance, Mode, SearchStop
+from sandbox.api import Context, Cost, Frontier, Limits
+from sandbox.base import GuestLimits
+from sandbox.local import LocalSandbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from harness.agents.base import Assignment
+    from harness.explore.base import Progress
+    from harness.replay import Trajectory
+    from harness.search import Search
+
+
+def late_and_failing(assignment: Assignment) -> None:
+    naps(assignment)
+    fails(assignment)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[LocalSandbox]:
+    opened = LocalSandbox()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.store.close()
+
+
+def run(bench: Bench, search: Search, sandbox: LocalSandbox, **parts: object) -> list[Progress]:
+    return list(explore(search, bench.live(sandbox, **parts)))
+
+
+def over(progress: list[Progress]) -> Over:
+    last = progress[-1]
+    assert isinstance(last, Over)
+    return last
+
+
+def replayed(bench: Bench, search: Search, sandbox: LocalSandbox) -> Trajectory:
+    assert search.tree is not None
+    plan = search.plan
+    source = bench.store.version(plan.version).candidate.source
+    with sandbox.open(source, GuestLimits()) as session:
+        decider = session.start(Context({}, plan.seed, plan.limits, plan.frontier))
+        return replay(bench.store.tree(search.tree), decider, plan.limits, plan.frontier)
+
+
+@pytest.mark.parametrize("source", [WIDE_THEN_DEEP, ONE_AT_A_TIME])
+@pytest.mark.parametrize("frontier", list(Frontier))
+@pytest.mark.parametrize("seed", [1, 2])
+def test_d12_a_recorded_search_replayed_under_its_policy_gives_the_same_batches(
+    bench: Bench, sandbox: LocalSandbox, source: str, frontier: Frontier, seed: int
+) -> None:
+    """Attempts that end late or fail change nothing: a batch is revealed in the order of its picks."""
+    bench.agent = Counts(late_and_failing)
+    search = bench.begin(source, seed=seed, frontier=frontier)
+
+    done = over(run(bench, search, sandbox))
+    trajectory = replayed(bench, done.search, sandbox)
+
+    live = [list(one.picks) for one in bench.store.decisions(search) if one.picks]
+    places = [list(turn.picks) for turn in trajectory.rounds]
+    assert places == live[: len(places)]
+    assert len(places) >= len(live) - 1
+    assert trajectory.revealed == tuple(range(1, done.attempts + 1))[: len(trajectory.revealed)]
+
+
+def test_what_an_attempt_finds_depends_on_its_place_and_not_on_the_policy(bench: Bench, sandbox: LocalSandbox) -> None:
+    first = over(run(bench, bench.begin(WIDE_THEN_DEEP), sandbox))
+    second = over(run(bench, bench.begin(ONE_AT_A_TIME, slots=1), sandbox))
+
+    branches = []
+    for done in (first, second):
+        assert done.search.tree is not None
+        tree = bench.store.tree(done.search.tree)
+        branches.append([attempt.score for attempt in tree.attempts if attempt.parent is None][:3])
+    assert branches[0] == branches[1]
+
+
+def test_nodes_are_on_record_with_all_that_is_known_of_them(bench: Bench, sandbox: LocalSandbox) -> None:
+    done = over(run(bench, bench.begin(WIDE_THEN_DEEP), sandbox))
+
+    assert done.search.tree is not None
+    tree = bench.store.tree(done.search.tree)
+    node = tree.attempts[0]
+    assert (node.id, node.parent, node.status) == ("a1", None, "ok")
+    assert node.hypothesis.startswith("[answer] add ")
+    assert node.extra["hypothesis_parts"]["reason"] == "it is larger"
+    assert node.cost == {"seconds": 0.5, "tokens": 10.0, "usd": 0.01, "evaluator_seconds": 0.0}
+    assert (bench.folder / "snapshots" / (node.snapshot or "") / "answer.txt").read_text() == str(int(node.score or 0))
+    assert tree.source["policy"] == bench.store.version(1).candidate.digest
+    assert done.spent == Cost(0.5 * done.attempts, 10.0 * done.attempts, pytest.approx(0.01 * done.attempts))
+    assert bench.store.check() == []
+
+
+def test_files_that_may_not_be_changed_are_put_back_and_named(bench: Bench, sandbox: LocalSandbox) -> None:
+    def meddles(assignment: object) -> None:
+        workspace = assignment.workspace  # type: ignore[attr-defined]
+        (workspace / "readme.txt").write_text("changed")
+        (workspace / "extra.txt").write_text("new")
+
+    bench.agent = Counts(meddles)
+    done = over(run(bench, bench.begin(ONE_AT_A_TIME, limits=Limits(1, 8, 1)), sandbox))
+
+    assert done.search.tree is not None
+    node = bench.store.tree(done.search.tree).attempts[0]
+    kept = bench.folder / "snapshots" / (node.snapshot or "")
+    assert (kept / "readme.txt").read_text() == "fixed\n"
+    assert not (kept / "extra.txt").exists()
+    assert (kept / ".agent" / "notes").read_text() == "a1"
+    assert node.feedback.endswith("and left out: extra.txt, readme.txt.")
+
+
+def test_a44_a_failed_attempt_is_a_node_and_can_be_extended(bench: Bench, sandbox: LocalSandbox) -> None:
+    def first_fails(assignment: object) -> None:
+        if assignment.attempt == "a1":  # type: ignore[attr-defined]
+            fails(type("A", (), {"attempt": "a3"})())  # type: ignore[arg-type]
+
+    bench.agent = Counts(first_fails)
+    source = "class Policy:\n    def __init__(self, c): pass\n    def decide(self, v): return [len(v.nodes) - 1]\n"
+    done = over(run(bench, bench.begin(source, limits=Limits(2, 8, None)), sandbox))
+
+    assert done.search.tree is not None
+    failed, child = bench.store.tree(done.search.tree).attempts
+    assert (failed.status, failed.score, failed.feedback) == ("failed", None, "could not think of anything")
+    assert (child.parent, child.status) == ("a1", "ok")
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("after", [1, 2, 4, 7, 9])
+def test_a_search_that_stopped_anywhere_ends_as_it_would_have(
+    tmp_path: Path, sandbox: LocalSandbox, mode: Mode, after: int
+) -> None:
+    """Whatever was told is on record; whoever watches may stop at any moment."""
+    whole, cut = Bench(_made(tmp_path / "whole")), Bench(_made(tmp_path / "cut"))
+    expected = over(run(whole, whole.begin(WIDE_THEN_DEEP, mode=mode, slots=1 if mode is Mode.ASYNC else 3), sandbox))
+    search = cut.begin(WIDE_THEN_DEEP, mode=mode, slots=1 if mode is Mode.ASYNC else 3)
+
+    going = explore(search, cut.live(sandbox))
+    before = list(islice(going, after))
+    going.close()
+    again = run(cut, search, sandbox)
+
+    resumed = [one for one in again if isinstance(one, Asked | Ended) and one.resumed]
+    assert len(resumed) >= len([one for one in before if isinstance(one, Asked | Ended)])
+    assert _scores(cut, over(again)) == _scores(whole, expected)
+    assert cut.store.check() == []
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+def _scores(bench: Bench, done: Over) -> list[tuple[str, str | None, float | None]]:
+    assert done.search.tree is not None
+    return [(one.id, one.parent, one.score) for one in bench.store.tree(done.search.tree).attempts]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a61_no_more_attempts_than_slots_run_at_once(bench: Bench, sandbox: LocalSandbox, mode: Mode) -> None:
+    bench.agent = Counts(naps)
+    source = "class Policy:\n    def __init__(self, c): pass\n    def decide(self, v): return [0] * 6\n"
+
+    done = over(run(bench, bench.begin(source, mode=mode, slots=2, limits=Limits(20, 8, 12)), sandbox))
+
+    assert done.attempts == 12
+    assert bench.agent.most == 2
+
+
+def test_async_shows_what_is_in_flight_and_a_freed_slot_asks_at_once(bench: Bench, sandbox: LocalSandbox) -> None:
+    bench.agent = Counts(naps)
+    done = over(run(bench, bench.begin(ONE_AT_A_TIME, mode=Mode.ASYNC, limits=Limits(99, 8, 12)), sandbox))
+
+    decisions = bench.store.decisions(done.search)
+    assert done.attempts == 12
+    assert max(len(one.pending) for one in decisions) == 2
+    assert done.search.stop is SearchStop.MAX_ATTEMPTS
+
+
+def test_a_leaf_in_flight_is_not_taken_up_twice_and_its_policy_waits(bench: Bench, sandbox: LocalSandbox) -> None:
+    """A policy that does not look at what is pending asks for the same leaf again, and is served once."""
+    source = (
+        "class Policy:\n    def __init__(self, c): pass\n"
+        "    def decide(self, v): return [0] if v.attempts == 0 and not v.pending else [v.leaves[-1].id] if v.leaves else []\n"
+    )
+    done = over(run(bench, bench.begin(source, mode=Mode.ASYNC, limits=Limits(5, 8, None)), sandbox))
+
+    assert done.search.tree is not None
+    parents = [one.parent for one in bench.store.tree(done.search.tree).attempts]
+    assert parents == [None, "a1", "a2", "a3", "a4"]
+
+
+@pytest.mark.parametrize(
+    ("allowance", "limits", "stop"),
+    [
+        (Allowance(), Limits(2, 8, None), SearchStop.MAX_ROUNDS),
+        (Allowance(), Limits(9, 8, 4), SearchStop.MAX_ATTEMPTS),
+        (Allowance(tokens=45), Limits(9, 8, None), SearchStop.TOKENS),
+        (Allowance(usd=0.045), Limits(9, 8, None), SearchStop.USD),
+        (Allowance(wall_s=0.001), Limits(9, 8, None), SearchStop.WALL),
+        (Allowance(), Limits(9, 8, None), SearchStop.POLICY_STOPPED),
+    ],
+)
+@pytest.mark.parametrize("mode", list(Mode))
+def test_every_cap_ends_a_search_and_none_is_passed(  # noqa: PLR0917 - pytest passes by name
+    bench: Bench, sandbox: LocalSandbox, allowance: Allowance, limits: Limits, stop: SearchStop, mode: Mode
+) -> None:
+    search = bench.begin(WIDE_THEN_DEEP, allowance=allowance, limits=limits, mode=mode)
+
+    done = over(run(bench, search, sandbox))
+
+    assert done.search.stop is stop
+    assert limits.max_attempts is None or done.attempts <= limits.max_attempts
+    assert (done.spent.tokens or 0) <= (allowance.tokens or 10**9)
+    assert (done.spent.usd or 0) <= (allowance.usd or 10**9)
+
+
+def test_a_cap_on_what_the_agent_does_not_tell_is_refused(bench: Bench, sandbox: LocalSandbox) -> None:
+    bench.agent = Counts(cost=Cost(0.1, None, None))
+    search = bench.begin(WIDE_THEN_DEEP, allowance=Allowance(tokens=1000))
+
+    with pytest.raises(InputError, match="the cap on tokens, 1000, cannot be kept: agent counts does not say"):
+        run(bench, search, sandbox)
+
+
+def test_what_fails_on_our_side_scores_nobody_and_the_search_can_be_taken_up(bench: Bench, sandbox: LocalSandbox) -> None:
+    search = bench.begin(WIDE_THEN_DEEP)
+    bench.agent = Counts(breaks)
+    with pytest.raises(HarnessError, match="no agent for a"):
+        run(bench, search, sandbox)
+    assert bench.store.attempts(search) == []
+
+    bench.agent = Counts()
+    assert over(run(bench, search, sandbox)).attempts > 5
+
+
+FAULTY = (
+    "class Policy:\n    def __init__(self, c): pass\n    def decide(self, v):\n        return [0, 0] if v.round < 3 else [99]\n"
+)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_policy_that_breaks_its_contract_loses_no_tree_and_another_steers(
+    bench: Bench, sandbox: LocalSandbox, mode: Mode
+) -> None:
+    good = bench.store.record(Candidate(WIDE_THEN_DEEP, Origin.TEMPLATE))
+    search = bench.begin(FAULTY, mode=mode, limits=Limits(5, 8, 12))
+
+    progress = run(bench, search, sandbox, fallback=lambda version: good if version.number != good.number else None)
+
+    (fell,) = [one for one in progress if isinstance(one, FellBack)]
+    assert (fell.version, fell.to, fell.fault.rule) == (search.plan.version, good.number, None)
+    assert "node 99 has not been revealed" in fell.fault.message
+    done = over(progress)
+    assert done.search.tree is not None
+    tree = bench.store.tree(done.search.tree)
+    assert len(tree.attempts) > 4
+    assert tree.source["fallbacks"][0]["to"] == good.number
+    (event,) = bench.store.events(kinds=[EventKind.FAULTED])
+    assert event.version == search.plan.version
+    assert event.facts["search"] == search.number
+
+
+def test_where_no_other_version_is_left_the_search_ends_with_its_tree(bench: Bench, sandbox: LocalSandbox) -> None:
+    done = over(run(bench, bench.begin(FAULTY), sandbox))
+
+    assert done.search.stop is SearchStop.POLICY_ERROR
+    assert done.attempts == 4
+
+
+def test_a_fallback_is_resumed_as_it_went(bench: Bench, sandbox: LocalSandbox) -> None:
+    good = bench.store.record(Candidate(WIDE_THEN_DEEP, Origin.TEMPLATE))
+    search = bench.begin(FAULTY, limits=Limits(5, 8, 12))
+    parts = {"fallback": lambda version: good if version.number != good.number else None}
+    going = explore(search, bench.live(sandbox, **parts))
+    list(islice(going, 9))
+    going.close()
+
+    progress = run(bench, search, sandbox, **parts)
+
+    assert [one.to for one in progress if isinstance(one, FellBack)] == [good.number]
+    assert len(bench.store.events(kinds=[EventKind.FAULTED])) == 1
+
+
+def test_a_terminal_attempt_closes_its_leaf_live_as_in_replay(bench: Bench, sandbox: LocalSandbox) -> None:
+    """The evaluator says "terminal" where the number ends in 7: no attempt is spent on such a leaf, and D12 holds."""
+    source = (
+        "class Policy:\n    def __init__(self, c): pass\n"
+        "    def decide(self, v): return [0] if v.round < 40 else [n.id for n in v.leaves][:8]\n"
+    )
+    search = bench.begin(source, limits=Limits(41, 8, None), close_terminal=True, slots=1)
+
+    done = over(run(bench, search, sandbox))
+
+    assert done.search.tree is not None
+    tree = bench.store.tree(done.search.tree)
+    ended = [one.id for one in tree.attempts if one.terminal]
+    assert ended
+    assert not [one for one in tree.attempts if one.parent in ended]
+    trajectory = replayed(bench, done.search, sandbox)
+    live = [list(one.picks) for one in bench.store.decisions(search) if one.picks]
+    assert [list(turn.picks) for turn in trajectory.rounds] == live[: len(trajectory.rounds)]
+
+
+def test_a35_a_new_branch_is_told_what_its_batch_plans_and_what_was_tried(bench: Bench, sandbox: LocalSandbox) -> None:
+    bench.agent = Counts(naps)
+    run(bench, bench.begin(WIDE_THEN_DEEP), sandbox)
+
+    seen = {name: assignment.siblings for name, assignment in bench.agent.seen.items()}
+    assert seen["a1"] == ()
+    assert [one.attempt for one in seen["a3"]] == ["a2", "a1"]
+    assert {one.state for one in seen["a3"]} == {SiblingState.IN_FLIGHT}
+    assert all(one.hypothesis.statement.startswith("add ") for one in seen["a3"])
+    opened_later = [one for one in bench.agent.seen.values() if not one.lineage and one.attempt not in ("a1", "a2", "a3")]
+    assert {one.state for late in opened_later for one in late.siblings} >= {SiblingState.SUCCEEDED}
+    assert all(not one.siblings for one in bench.agent.seen.values() if one.lineage)
+
+
+def test_a1_without_sibling_context_nothing_is_told_and_the_attempts_are_the_same(bench: Bench, sandbox: LocalSandbox) -> None:
+    told = over(run(bench, bench.begin(WIDE_THEN_DEEP), sandbox))
+    bench.agent = Counts()
+    silent = over(run(bench, bench.begin(WIDE_THEN_DEEP), sandbox, siblings=SiblingRule(SiblingContext.OFF)))
+
+    assert all(assignment.siblings == () for assignment in bench.agent.seen.values())
+    assert _scores(bench, told) == _scores(bench, silent)
+
+
+def test_rollouts_make_several_tries_at_each_pick_and_keep_one(bench: Bench, sandbox: LocalSandbox) -> None:
+    roller = Roller(Rollouts(n=3))
+    done = over(run(bench, bench.begin(WIDE_THEN_DEEP, limits=Limits(2, 8, None)), sandbox, roller=roller))
+
+    assert done.search.tree is not None
+    for node in bench.store.tree(done.search.tree).attempts:
+        tries = node.extra["rollouts"]
+        assert len({one["strategy"] for one in tries}) == 3
+        assert node.score == max(one["score"] for one in tries)
+        assert node.cost["tokens"] == 30.0
+
+
+def test_a_search_that_has_ended_cannot_be_taken_up(bench: Bench, sandbox: LocalSandbox) -> None:
+    done = over(run(bench, bench.begin(WIDE_THEN_DEEP), sandbox))
+
+    with pytest.raises(InputError, match="search 1 has ended"):
+        run(bench, done.search, sandbox)
