@@ -82,7 +82,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Path) ->
 
 def test_a_damaged_file_is_an_error_in_words(tmp_path: Path) -> None:
     """Whatever meets the damage says so, and check goes on to its end."""
-    file = _damaged(tmp_path / "h.db", first_page=40)
+    file = _damaged(tmp_path / "h.db", first_page=60)
 
     with Store.open(f"sqlite:///{file}") as store:
         assert any("damaged" in said for said in store.check())
