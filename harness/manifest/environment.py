@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 PACKAGES = (
     "alembic",
     "docker",
+    "dulwich",
     "jinja2",
     "junitparser",
     "numpy",
