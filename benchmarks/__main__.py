@@ -5,14 +5,20 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import attacks, fuzz, honesty, main_job, prompting, replay_core, sandboxed, soak, timing
+from benchmarks import attacks, fuzz, honesty, main_job, prompting, replay_core, sandboxed, soak, timing, workspaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from benchmarks.table import Row
 
-FIGURES = {"replay_core": replay_core.rows, "sandboxed": sandboxed.rows, "main_job": main_job.rows, "prompting": prompting.rows}
+FIGURES = {
+    "replay_core": replay_core.rows,
+    "sandboxed": sandboxed.rows,
+    "main_job": main_job.rows,
+    "prompting": prompting.rows,
+    "workspaces": workspaces.rows,
+}
 ONLY_NAMED: dict[str, Callable[..., Iterator[Row]]] = {
     "attacks": attacks.rows,
     "fuzz": fuzz.rows,
