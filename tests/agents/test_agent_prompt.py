@@ -1,0 +1,36 @@
+"""What an agent is told: nothing of siblings where there are none, a strategy once, words of others as data."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+from harness.agents.base import Assignment, Hypothesis, Sibling, SiblingState
+from harness.agents.prompt import prompt
+from harness.task.base import Scoring, Task
+from harness.tree import Direction
+from sandbox.job import JobLimits
+
+TASK = Task(
+    "t", "Pack circles.", Direction.MAX, Path(), Path(), ("*.json",), Scoring(("true",), Path(), JobLimits()), digest="0" * 64
+)
+PLAIN = Assignment(TASK, Path(), "n1", 0, 1.0, threading.Event())
+
+
+def test_without_siblings_their_section_is_absent_byte_for_byte() -> None:
+    """A26."""
+    assert "other branches" not in prompt(PLAIN)
+    assert prompt(replace(PLAIN, siblings=())) == prompt(PLAIN)
+
+
+def test_siblings_are_shown_with_their_state() -> None:
+    """A25: a failed one is marked failed."""
+    failed = Sibling("n2", SiblingState.FAILED, Hypothesis("grid", "hexagons"))
+
+    assert "n2: failed" in prompt(replace(PLAIN, siblings=(failed,)))
+
+
+def test_a_strategy_stands_once_before_the_intact_text() -> None:
+    """B10."""
+    assert prompt(replace(PLAIN, strategy="Be bold.")) == f"Be bold.\n\n{prompt(PLAIN)}"

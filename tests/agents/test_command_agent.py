@@ -1,0 +1,65 @@
+"""A coding agent is a command line: what it does, says and costs goes on record, and it is ended whole."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+from test_agent_prompt import PLAIN
+
+from harness.agents.base import AgentError, AgentFault, Hypothesis
+from harness.agents.command import CommandAgent, CommandSettings, read
+from harness.errors import InputError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def work(tmp_path: Path, script: str, timeout_s: float = 10.0, **more: object):  # noqa: ANN201
+    agent = CommandAgent("command:fake", CommandSettings(command=("sh", "-c", script), **more))
+    return agent.work(replace(PLAIN, workspace=tmp_path, timeout_s=timeout_s))
+
+
+def test_its_changes_cost_and_hypothesis_are_kept(tmp_path: Path) -> None:
+    script = """cat > seen; mkdir .agent; echo '{"component": "c", "statement": "s"}' > .agent/hypothesis.json
+    echo '{"total_cost_usd": 0.5, "usage": {"in": 3, "out": 4}}'"""
+    done = work(tmp_path, script, usd="total_cost_usd", tokens=("usage.in", "usage.out"))
+
+    assert (done.cost.usd, done.cost.tokens, done.hypothesis) == (0.5, 7.0, Hypothesis("c", "s"))
+    assert "Pack circles." in (tmp_path / "seen").read_text()
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "said"),
+    [("sleep 60", "timeout", "out of time"), ("yes", "failed", "more than"), ("exit 3", "failed", "exit code 3")],
+)
+def test_what_goes_wrong_is_its_fault(tmp_path: Path, script: str, status: str, said: str) -> None:
+    with pytest.raises(AgentFault, match=said) as fault:
+        work(tmp_path, script, timeout_s=1.0, output_bytes=100_000)
+    assert fault.value.status == status
+
+
+def test_no_grandchild_goes_on(tmp_path: Path) -> None:
+    work(tmp_path, "(sleep 0.5; touch late) & exit 0")
+    time.sleep(0.8)
+    assert not (tmp_path / "late").exists()
+
+
+def test_a_key_is_given_by_name_and_never_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_AGENT", "very-secret-value")
+    monkeypatch.setenv("OTHER_AGENT", "not-for-this-one")
+    done = work(tmp_path, 'echo "$FAKE_AGENT $OTHER_AGENT"', env=("FAKE_AGENT",))
+    assert done.output == "*** \n"
+
+
+def test_a_program_that_is_missing_is_our_error(tmp_path: Path) -> None:
+    with pytest.raises(AgentError, match="cannot be run"):
+        CommandAgent("a", CommandSettings(command=("no-such-agent",))).work(replace(PLAIN, workspace=tmp_path))
+
+
+def test_a_wrong_setting_is_named_by_its_line(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text('command = ["x"]\noutput_bytes = -1\n')
+    with pytest.raises(InputError, match=r"a\.toml:2: 'output_bytes' is -1"):
+        read(tmp_path / "a.toml")
