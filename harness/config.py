@@ -21,6 +21,7 @@ from harness.errors import InputError
 from harness.gate.verdict import Bounds
 from harness.score import Effort, GroupBy, Normalize, Objective, Weight, Weights
 from harness.score import Settings as JudgedBy
+from harness.search import Mode, SiblingContext
 from sandbox.api import (
     Frontier,
     Limits,
@@ -197,6 +198,54 @@ class Settings(BaseSettings):
     )
     budget_calls: Annotated[_Count | None, _Optional, Wish("a whole number of at least 0, or none")] = Field(
         None, description="Calls of models that a run may make; none is no cap."
+    )
+    agent: _Text = Field(
+        "search", description="Who makes the attempts of a live search: search, command:PRESET, a TOML file, or model:NAME."
+    )
+    live_mode: Annotated[Mode, Wish("rounds or async")] = Field(
+        Mode.ROUNDS, description="When a live search asks its policy: after a whole batch, or whenever a slot is free."
+    )
+    slots: _Positive = Field(2, description="Attempts of a live search side by side.")
+    attempts: Annotated[_Positive | None, _Optional, Wish("a whole number of at least 1, or none")] = Field(
+        None, description="Attempts of one live search; none takes the task's allowance, else 60."
+    )
+    live_rounds: Annotated[_Positive | None, _Optional, Wish("a whole number of at least 1, or none")] = Field(
+        None, description="Rounds of one live search; none takes the task's allowance, else max_rounds."
+    )
+    live_wall_s: Annotated[_Seconds | None, _Optional, Wish("a number of seconds above 0, or none")] = Field(
+        None, description="Seconds that one live search may take; none takes the task's allowance."
+    )
+    live_tokens: Annotated[_Count | None, _Optional, Wish("a whole number of at least 0, or none")] = Field(
+        None, description="Tokens that the attempts of one live search may use; none takes the task's allowance."
+    )
+    live_usd: Annotated[_Amount | None, _Optional, Wish("a number of at least 0, or none")] = Field(
+        None, description="What the attempts of one live search may cost, in USD; none takes the task's allowance."
+    )
+    close_terminal: Annotated[bool, Wish("true or false")] = Field(
+        False, description="A live leaf whose attempt says that its branch is done is picked no more."
+    )
+    sibling_context: Annotated[SiblingContext, Wish(" or ".join(SiblingContext))] = Field(
+        SiblingContext.NEW_BRANCH, description="When an attempt is told what other branches are trying."
+    )
+    sibling_count: _Positive = Field(8, description="Most siblings that an attempt is told of.")
+    sibling_chars: _Positive = Field(4_000, description="Most characters of what siblings say that an attempt is told.")
+    rollouts: _Positive = Field(1, description="Independent tries at each pick, of which one is kept.")
+    rollout_selector: _Text = Field(
+        "best_score", description="Which try is kept: best_score, first_successful, longest_output, shortest_output or judge."
+    )
+    rollout_strategies: Annotated[tuple[str, ...] | None, Wish("a list of texts, or none")] = Field(
+        None, description="What each try is told before the task; none is correctness, smallest change, edge cases."
+    )
+    rollout_parallel: _Count = Field(0, description="Tries at one pick side by side; 0 is all of them.")
+    rollout_escalate: _Count = Field(0, description="Tries to begin with, one more while none succeeds; 0 begins with all.")
+    rollout_early_stop: Annotated[bool, Wish("true or false")] = Field(
+        False, description="Whether the first try that succeeds ends the others."
+    )
+    rollout_keep: Annotated[Literal["winner", "all"], Wish("winner or all")] = Field(
+        "winner", description="Whose workspaces are kept: that of the try that was kept, or of all."
+    )
+    workspaces: Annotated[str | None, _Optional, Wish("a folder, or none")] = Field(
+        None, description="Where workspaces of attempts are kept; none is beside the store's file."
     )
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Wish("debug, info, warning or error")] = Field(
         "warning", description="Which log lines are written to standard error."

@@ -22,6 +22,15 @@ class Mode(StrEnum):
     ASYNC = "async"
 
 
+class SiblingContext(StrEnum):
+    """When an attempt is told of its siblings."""
+
+    OFF = "off"
+    NEW_BRANCH = "new_branch"
+    UNTIL_SUCCESS = "until_success"
+    ALWAYS = "always"
+
+
 class SearchStop(StrEnum):
     """Why a live search ended."""
 

@@ -22,6 +22,7 @@ from sandbox.session import SOURCE_BYTES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from harness.agents.base import Agent
     from harness.config import Settings
     from harness.models.base import Exchange, Model
     from harness.models.budget import Budget
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from harness.policy import Candidate
     from harness.propose.base import Proposer
     from harness.score import Evaluation, Result
+    from harness.search import Search
     from harness.store import Store
+    from harness.task.base import Task
+    from harness.workspaces.git import GitSnapshots
     from sandbox.base import Sandbox
     from sandbox.job import Jobs
 
@@ -297,6 +301,59 @@ def proposer(seed: int) -> Proposer:
     from harness.propose.search import TemplateSearch  # noqa: PLC0415
 
     return TemplateSearch(templates.load(), seed)
+
+
+START = "parallel_refine"
+"""The template that everything starts from: the usual hand-written scheduler."""
+
+
+def start_candidate() -> Candidate:
+    """Return the policy that steers where none was promoted yet."""
+    from harness.propose import templates  # noqa: PLC0415 - as for the store
+
+    start = templates.as_it_comes(START)
+    assert start is not None  # noqa: S101 - it comes with the harness
+    return start
+
+
+def folder_of(search: Search) -> Path:
+    """Return the folder of a search's task."""
+    return Path(search.plan.folder)
+
+
+@contextmanager
+def agent(task: Task, settings: Settings, tell: Callable[[str], None]) -> Iterator[Agent]:
+    """Open who makes attempts at a task, and end what it started at the end.
+
+    Raises:
+        InputError: there is no such agent, or it cannot work at this task.
+        AgentError, ModelError: something that it needs is missing.
+    """
+    del tell
+    if settings.agent != "search":
+        raise InputError(f"agent is {settings.agent!r}; expected search")
+    from harness.agents.search import SearchAgent  # noqa: PLC0415 - numpy, and what the task's moves import
+
+    opened = SearchAgent(task)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def snapshots(settings: Settings) -> GitSnapshots:
+    """Return where workspaces are kept: the folder that is set, else one beside the store's file.
+
+    Raises:
+        InputError: the store is on a server, and no folder is set.
+    """
+    file = sqlite_file(settings.store)
+    if settings.workspaces is None and file is None:
+        raise InputError("workspaces is none, and the store is on a server; set workspaces to a folder that keeps them")
+    from harness.workspaces.git import GitSnapshots  # noqa: PLC0415 - dulwich is loaded by those who keep workspaces
+
+    beside = Path() if file is None else file.with_name("workspaces.git")
+    return GitSnapshots(Path(settings.workspaces) if settings.workspaces else beside)
 
 
 def refusal(source: str, *, checked: bool = True) -> Fault | None:

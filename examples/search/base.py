@@ -13,22 +13,18 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from harness.agents.search.walk import Effort, EffortFault, Moves, Proposal, SolverFault
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+__all__ = ["AnswerFault", "Array", "Effort", "EffortFault", "Proposal", "SolverFault", "Task", "Verdict"]
 
 Array: TypeAlias = npt.NDArray[np.float64]
 
 
 class AnswerFault(Exception):  # noqa: N818 - "fault" is the agent's, "error" is ours (style.md, section 3)
     """The evaluator refuses an answer: it breaks the rules of the task."""
-
-
-class EffortFault(Exception):  # noqa: N818 - as above
-    """An attempt wanted more work than one attempt may do."""
-
-
-class SolverFault(Exception):  # noqa: N818 - as above
-    """A solver ended without a usable answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,34 +36,7 @@ class Verdict:
     limits: str
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """An answer as its move sees it: `claim` is the score it believes in, `violation` how far it breaks the rules."""
-
-    answer: Array
-    claim: float
-    violation: float
-
-
-class Effort:
-    """The work one attempt may do, counted in solver steps weighed by their size."""
-
-    def __init__(self, limit: float) -> None:
-        self.limit = limit
-        self.spent = 0.0
-
-    def spend(self, work: float) -> None:
-        """Count `work`.
-
-        Raises:
-            EffortFault: more has been spent than the limit allows.
-        """
-        self.spent += work
-        if self.spent > self.limit:
-            raise EffortFault(f"needed more than {self.limit:g} units of solver work")
-
-
-class Task(Protocol):
+class Task(Moves, Protocol):
     """One problem: its evaluator, and the families and operators that a search can use on it.
 
     `root_scores` says whether trees hold the start's score as that of their root, or leave the root without one, so that
@@ -75,11 +44,6 @@ class Task(Protocol):
     """
 
     name: str
-    direction: str
-    families: tuple[str, ...]
-    operators: tuple[str, ...]
-    temperatures: tuple[float, ...]
-    effort: float
     root_scores: bool
 
     def root(self) -> Verdict:
@@ -90,15 +54,4 @@ class Task(Protocol):
 
         Raises:
             AnswerFault: the answer breaks the rules.
-        """
-
-    def open(self, rng: np.random.Generator, family: str, effort: Effort) -> Proposal:
-        """Return a first, briefly optimised answer of a family."""
-
-    def move(self, rng: np.random.Generator, answer: Array, operator: str, effort: Effort) -> Proposal:
-        """Return what `operator` makes of an answer.
-
-        Raises:
-            SolverFault: nothing usable came out.
-            EffortFault: the attempt's work is used up.
         """

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy
 
-from search.agent import State, attempt
+from search.agent import attempt
 from search.autocorrelation_task import AutocorrelationTask
 from search.packing_task import PackingTask
 from search.schedule import ROOT, Shape, next_round
@@ -24,6 +24,7 @@ from search.schedule import ROOT, Shape, next_round
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from harness.agents.search.walk import State
     from search.base import Task
 
 GENERATOR = 1  # counts up whenever the same seed would give other scores

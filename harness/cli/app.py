@@ -223,6 +223,55 @@ def evolve_command(
     raise typer.Exit(evolve(request, _loaded(context)))
 
 
+@app.command("explore", cls=Spread, short_help="Let a policy steer real searches of a task.")
+def explore_command(
+    context: typer.Context,
+    task: Annotated[
+        Path | None, typer.Argument(metavar="TASK", help="A task's folder, with its task.toml.", show_default=False)
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option("--policy", metavar="POLICY", help="What steers; default the store's incumbent, else a template."),
+    ] = None,
+    searches: Annotated[str, typer.Option("--searches", metavar="N", help="Searches to make, each with the next seed.")] = "1",
+    resume: Annotated[
+        str | None, typer.Option("--resume", metavar="[SEARCH]", help="Continue an interrupted search: this one, or the latest.")
+    ] = None,
+    agent: of.Agent = None,
+    attempts: of.Attempts = None,
+    live_rounds: of.Rounds = None,
+    live_wall_s: of.WallS = None,
+    live_tokens: of.LiveTokens = None,
+    live_usd: of.LiveUsd = None,
+    slots: of.Slots = None,
+    live_mode: of.LiveMode = None,
+    frontier: of.Frontier = None,
+    max_batch: of.MaxBatch = None,
+    sibling_context: of.SiblingContext = None,
+    rollouts: of.RolloutCount = None,
+    rollout_selector: of.RolloutSelector = None,
+    model: of.Model = None,
+    seed: of.Seed = None,
+    sandbox: of.Sandbox = None,
+    runtime: of.Runtime = None,
+    image: of.Image = None,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Let a policy steer real searches: it picks, agents make attempts, an evaluator scores them, and the tree is kept.
+
+    Exit code 3: sandbox, agent or store out of reach; --resume goes on.
+    """
+    from harness.cli.explore import Request
+    from harness.cli.explore import explore_command as explore
+
+    count = _count("--searches", searches) or 0
+    if count < 1:
+        raise InputError(f"--searches: {searches} is too few; expected a whole number of at least 1")
+    raise typer.Exit(explore(Request(task, policy, count, resume, as_json), _loaded(context)))
+
+
 @app.command("gate", cls=Spread, short_help="Decide whether a policy may become the incumbent.")
 def gate_command(
     context: typer.Context,

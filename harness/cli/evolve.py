@@ -39,9 +39,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 EXAMPLES = Path("examples/trees")
-START = "parallel_refine"
-"""The template that everything starts from: the usual hand-written scheduler."""
-
 _EFFORT = ("repeats", "load_cpu_s", "decision_cpu_s", "replay_cpu_s", "wall_factor", "memory_mib", "output_kib")
 """Settings beside the plan's own that fix what a run comes to; the plan keeps them as options."""
 _ENGINE = ("sandbox", "runtime", "image")
@@ -111,7 +108,7 @@ def _start(request: Request, loaded: Loaded, scored: Sequence[str]) -> _Start:
     """Look at what there is and change nothing: trees given, else the store's; the policy named, else the store's incumbent."""
     file = wiring.sqlite_file(loaded.settings.store)
     if file is not None and not file.exists():
-        return _Start(_named(request.incumbent or START, loaded.settings), scored)
+        return _Start(_named(request.incumbent or wiring.START, loaded.settings), scored)
     with wiring.open_store(loaded.settings) as store:
         waiting = store.unfinished_run()
         if waiting is not None:
@@ -120,7 +117,7 @@ def _start(request: Request, loaded: Loaded, scored: Sequence[str]) -> _Start:
         incumbent = None if request.incumbent else store.incumbent()
         if incumbent is not None:
             return _Start(incumbent.candidate, trees)
-    return _Start(_named(request.incumbent or START, loaded.settings), trees)
+    return _Start(_named(request.incumbent or wiring.START, loaded.settings), trees)
 
 
 def _resume(request: Request, loaded: Loaded) -> int:

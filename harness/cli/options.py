@@ -139,3 +139,38 @@ BudgetTokens: TypeAlias = Annotated[
 BudgetCalls: TypeAlias = Annotated[
     str | None, typer.Option("--budget-calls", metavar="N", help="Calls of models that the run may make, failed tries included.")
 ]
+
+Agent: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--agent", metavar="NAME", help="Who makes attempts: search, command:PRESET, a TOML file, or model:NAME."),
+]
+Attempts: TypeAlias = Annotated[
+    str | None, typer.Option("--attempts", metavar="N", help="Attempts of one search; default what the task allows, else 60.")
+]
+Rounds: TypeAlias = Annotated[
+    str | None, typer.Option("--rounds", metavar="N", help="Rounds of one search; default what the task allows.")
+]
+WallS: TypeAlias = Annotated[str | None, typer.Option("--wall-s", metavar="S", help="Seconds that one search may take.")]
+LiveTokens: TypeAlias = Annotated[
+    str | None, typer.Option("--tokens", metavar="N", help="Tokens that the attempts of one search may use.")
+]
+LiveUsd: TypeAlias = Annotated[
+    str | None, typer.Option("--usd", metavar="F", help="What the attempts of one search may cost, in USD.")
+]
+Slots: TypeAlias = Annotated[str | None, typer.Option("--slots", metavar="N", help="Attempts side by side.")]
+LiveMode: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--mode", metavar="rounds|async", help="Ask the policy after a whole batch, or whenever a slot is free."),
+]
+SiblingContext: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--sibling-context", metavar="off|new_branch|until_success|always", help="When attempts are told of other branches."
+    ),
+]
+RolloutCount: TypeAlias = Annotated[
+    str | None, typer.Option("--rollouts", metavar="N", help="Independent tries at each pick, of which one is kept.")
+]
+RolloutSelector: TypeAlias = Annotated[
+    str | None, typer.Option("--rollout-selector", metavar="NAME", help="Which try is kept; default best_score.")
+]

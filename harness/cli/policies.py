@@ -51,21 +51,13 @@ def policy(named: str, settings: Settings) -> Named:
     if named.endswith(templates.SUFFIX):
         name = Path(named).name.removesuffix(templates.SUFFIX)
         raise InputError(f"{named}: is a template, no policy; one of the harness is taken by its name, here {name}")
-    template = None if os.path.lexists(named) else _template(named)
+    template = None if os.path.lexists(named) else templates.as_it_comes(named)
     return Named(named, Candidate(read(Path(named)), Origin.FILE, f"from {named}") if template is None else template)
 
 
 def short_name(named: Named) -> str:
     """Return the name of a policy as a file that travels holds it: a path tells of one machine alone."""
     return named.label if named.version is not None or named.candidate.template == named.label else Path(named.label).name
-
-
-def _template(named: str) -> Candidate | None:
-    template = next((template for template in templates.load() if template.name == named), None)
-    if template is None:
-        return None
-    params = templates.defaults(template)
-    return Candidate(templates.render(template, params), Origin.TEMPLATE, f"{named}: the template as it comes", named, params)
 
 
 def version_number(named: str) -> int | None:

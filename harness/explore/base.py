@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Decided:
     """A policy answered. `resumed` is true where the store knew it already."""
 
     decision: Decision
@@ -19,7 +19,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class AttemptEnded:
     """An attempt ended. `best` is the best raw score so far, `spent` what all attempts cost, None where one does not know."""
 
     finished: Finished
@@ -39,7 +39,7 @@ class FellBack:
 
 
 @dataclass(frozen=True, slots=True)
-class Over:
+class SearchOver:
     """The search has ended, and its tree is stored."""
 
     search: Search
@@ -49,4 +49,4 @@ class Over:
     rounds: int
 
 
-Progress: TypeAlias = "Asked | Ended | FellBack | Over"
+Progress: TypeAlias = "Decided | AttemptEnded | FellBack | SearchOver"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.errors import InputError
 from harness.explore.attempting import Pick
-from harness.explore.base import Asked, Ended, FellBack, Over
+from harness.explore.base import AttemptEnded, Decided, FellBack, SearchOver
 from harness.explore.caps import Used, cap_in_the_way, limit_reached
 from harness.explore.live import LiveTree
 from harness.explore.places import Place, Places, lineage, seed_of
@@ -128,7 +128,7 @@ class _Run:
                 continue
             lost = lost or self.steering.differs(self.tree, decision)
             places = self.served(decision)
-            yield Asked(decision, resumed=True)
+            yield Decided(decision, resumed=True)
             for place in places:
                 if place.number in ended:
                     self._register(place, ended[place.number])
@@ -166,7 +166,7 @@ class _Run:
         decision = replace(decision, served=self._room(decision))
         self.live.store.decide(self.search, decision)
         places = self.served(decision)
-        yield Asked(decision)
+        yield Decided(decision)
         return decision, places
 
     def served(self, decision: Decision) -> list[Place]:
@@ -292,9 +292,9 @@ class _Run:
         self._known[finished.number] = finished
         self.revealed.append(finished)
 
-    def ended(self, finished: Finished, *, resumed: bool = False) -> Ended:
+    def ended(self, finished: Finished, *, resumed: bool = False) -> AttemptEnded:
         """Return the progress that an attempt makes."""
-        return Ended(finished, self._best, self._spent, len(self.flying), resumed)
+        return AttemptEnded(finished, self._best, self._spent, len(self.flying), resumed)
 
     def _register(self, place: Place, finished: Finished) -> None:
         self._registry.add(Flight(place.attempt, place.number, place.parent, hypothesis_of(finished.attempt)))
@@ -326,11 +326,11 @@ class _Run:
 
     # The end, and figures
 
-    def over(self) -> Over:
+    def over(self) -> SearchOver:
         """Store the tree, and end the search."""
         stop = self.stop or SearchStop.POLICY_STOPPED
         search = self.live.store.end_search(self.search, stop, self._grown(stop))
-        return Over(search, self._best, self._spent, len(self.revealed), self.rounds)
+        return SearchOver(search, self._best, self._spent, len(self.revealed), self.rounds)
 
     def _grown(self, stop: SearchStop) -> Tree:
         plan, search = self.plan, self.search

@@ -7,11 +7,11 @@ changes afterwards; it is an argument of one attempt and is kept nowhere.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from harness.agents.base import Hypothesis, Sibling, SiblingState
 from harness.errors import InputError
+from harness.search import SiblingContext
 from harness.tree import Direction
 
 if TYPE_CHECKING:
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from harness.explore.registry import Flight
     from harness.search import Finished
     from harness.tree import Attempt
-
-
-class SiblingContext(StrEnum):
-    """When an attempt is told of its siblings."""
-
-    OFF = "off"
-    NEW_BRANCH = "new_branch"
-    UNTIL_SUCCESS = "until_success"
-    ALWAYS = "always"
 
 
 @dataclass(frozen=True, slots=True)

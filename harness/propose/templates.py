@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from jinja2 import DictLoader, Environment, StrictUndefined, TemplateError, TemplateSyntaxError, meta
 
 from harness.errors import InputError
+from harness.policy import Candidate, Origin
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,6 +139,15 @@ def render(template: Template, params: Mapping[str, Any]) -> str:
         return _environment(template).from_string(template.source).render(values | {"summary": template.summary})
     except TemplateError as error:
         raise InputError(f"template {template.name}: cannot be rendered: {error}") from error
+
+
+def as_it_comes(named: str) -> Candidate | None:
+    """Return the policy that a template is at its defaults, None where there is no template of this name."""
+    template = next((template for template in load() if template.name == named), None)
+    if template is None:
+        return None
+    params = defaults(template)
+    return Candidate(render(template, params), Origin.TEMPLATE, f"{named}: the template as it comes", named, params)
 
 
 def _checked(template: Template, params: Mapping[str, Any]) -> dict[str, Value]:

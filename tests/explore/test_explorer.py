@@ -10,13 +10,13 @@ from live_parts import ONE_AT_A_TIME, WIDE_THEN_DEEP, Bench, Counts, breaks, fai
 
 from harness.agents.base import SiblingState
 from harness.errors import HarnessError, InputError
-from harness.explore.base import Asked, Ended, FellBack, Over
+from harness.explore.base import AttemptEnded, Decided, FellBack, SearchOver
 from harness.explore.explorer import explore
 from harness.explore.rollouts import Roller, Rollouts
-from harness.explore.siblings import SiblingContext, SiblingRule
+from harness.explore.siblings import SiblingRule
 from harness.policy import Candidate, EventKind, Origin
 from harness.replay import replay
-from harness.search import Allowance, Mode, SearchStop
+from harness.search import Allowance, Mode, SearchStop, SiblingContext
 from sandbox.api import Context, Cost, Frontier, Limits
 from sandbox.base import GuestLimits
 from sandbox.local import LocalSandbox
@@ -54,9 +54,9 @@ def run(bench: Bench, search: Search, sandbox: LocalSandbox, **parts: object) ->
     return list(explore(search, bench.live(sandbox, **parts)))
 
 
-def over(progress: list[Progress]) -> Over:
+def over(progress: list[Progress]) -> SearchOver:
     last = progress[-1]
-    assert isinstance(last, Over)
+    assert isinstance(last, SearchOver)
     return last
 
 
@@ -165,8 +165,8 @@ def test_a_search_that_stopped_anywhere_ends_as_it_would_have(
     going.close()
     again = run(cut, search, sandbox)
 
-    resumed = [one for one in again if isinstance(one, Asked | Ended) and one.resumed]
-    assert len(resumed) >= len([one for one in before if isinstance(one, Asked | Ended)])
+    resumed = [one for one in again if isinstance(one, Decided | AttemptEnded) and one.resumed]
+    assert len(resumed) >= len([one for one in before if isinstance(one, Decided | AttemptEnded)])
     assert _scores(cut, over(again)) == _scores(whole, expected)
     assert cut.store.check() == []
 
@@ -176,7 +176,7 @@ def _made(folder: Path) -> Path:
     return folder
 
 
-def _scores(bench: Bench, done: Over) -> list[tuple[str, str | None, float | None]]:
+def _scores(bench: Bench, done: SearchOver) -> list[tuple[str, str | None, float | None]]:
     assert done.search.tree is not None
     return [(one.id, one.parent, one.score) for one in bench.store.tree(done.search.tree).attempts]
 
