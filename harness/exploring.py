@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,12 +146,11 @@ def stage(folder: Path, settings: Settings, store: Store, origin: Origin, tell: 
     """
     task = reading.read(folder)
     with (
-        closing(wiring.snapshots(settings)) as snapshots,
         wiring.sandbox(settings, origin, tell) as sandbox,
         wiring.jobs(settings, tell, ours=settings.agent == "search") as jobs,
         wiring.agent(task, settings, tell) as agent,
     ):
-        yield Stage(task, settings, store, sandbox, agent, jobs, snapshots)
+        yield Stage(task, settings, store, sandbox, agent, jobs, wiring.snapshots(settings))
 
 
 def resumed(search: Search, settings: Settings) -> Settings:
