@@ -273,17 +273,6 @@ def sweep() -> int:
     return docker.sweep()
 
 
-def agent(name: str) -> Agent:
-    """Return who makes attempts, by the name of a preset or a TOML file.
-
-    Raises:
-        InputError: there is none of this name.
-    """
-    from harness.agents import naming  # noqa: PLC0415 - loaded by those who explore
-
-    return naming.parse(name)
-
-
 def open_store(settings: Settings, *, create: bool = False) -> Store:
     """Open the store.
 
