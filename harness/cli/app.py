@@ -272,6 +272,81 @@ def explore_command(
     raise typer.Exit(explore(Request(task, policy, count, resume, as_json), _loaded(context)))
 
 
+@app.command("run", cls=Spread, short_help="Explore, develop, gate and promote, cycle after cycle.")
+def run_campaign(
+    context: typer.Context,
+    task: Annotated[
+        Path | None, typer.Argument(metavar="TASK", help="A task's folder, with its task.toml.", show_default=False)
+    ] = None,
+    cycles: Annotated[str, typer.Option("--cycles", metavar="T", help="Cycles of search, development and gate.")] = "3",
+    versions: Annotated[
+        str | None,
+        typer.Option("--versions", metavar="M", help="Policy versions to judge in a cycle, the incumbent included."),
+    ] = None,
+    searches: Annotated[str, typer.Option("--searches", metavar="N", help="Live searches in each cycle.")] = "6",
+    policy: Annotated[
+        str | None, typer.Option("--policy", metavar="POLICY", help="What steers first; default the incumbent, else a template.")
+    ] = None,
+    trees: of.Trees = None,
+    fixed: Annotated[bool, typer.Option("--fixed", help="The control arm: the policy never changes.")] = False,
+    control: Annotated[bool, typer.Option("--control", help="Carry out the control arm as well, on the same seeds.")] = False,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", metavar="[CAMPAIGN]", help="Continue a campaign that was stopped: this one, or the latest."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="DIR", help="Draw best so far there, PNG and SVG; takes matplotlib.")
+    ] = None,
+    agent: of.Agent = None,
+    attempts: of.Attempts = None,
+    live_rounds: of.Rounds = None,
+    live_wall_s: of.WallS = None,
+    live_tokens: of.LiveTokens = None,
+    live_usd: of.LiveUsd = None,
+    slots: of.Slots = None,
+    live_mode: of.LiveMode = None,
+    sibling_context: of.SiblingContext = None,
+    rollouts: of.RolloutCount = None,
+    rollout_selector: of.RolloutSelector = None,
+    holdout: Annotated[
+        str | None, typer.Option("--holdout", metavar="F", help="Share of the trees that only the gate looks at; default 0.5.")
+    ] = None,
+    proposer: of.Proposer = None,
+    model: of.Model = None,
+    budget_usd: of.BudgetUsd = None,
+    budget_tokens: of.BudgetTokens = None,
+    budget_calls: of.BudgetCalls = None,
+    objective: of.Objective = None,
+    beta1: of.Beta1 = None,
+    beta2: of.Beta2 = None,
+    max_batch: of.MaxBatch = None,
+    frontier: of.Frontier = None,
+    alpha: of.Alpha = None,
+    allow_local: of.AllowLocal = None,
+    seed: of.Seed = None,
+    sandbox: of.Sandbox = None,
+    runtime: of.Runtime = None,
+    image: of.Image = None,
+    workers: of.Workers = None,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Carry out whole cycles: explore live, store the trees, develop a policy on them, gate it, promote or keep, explore again.
+
+    Exit code 3: sandbox, agent, model or store out of reach; --resume goes on.
+    """
+    from harness.cli.run import Request, run_command
+
+    counts = {name: _count(name, text) or 0 for name, text in (("--cycles", cycles), ("--searches", searches))}
+    for name, count in counts.items():
+        if count < 1:
+            raise InputError(f"{name}: 0 is too few; expected a whole number of at least 1")
+    given = (tuple(trees or ()), fixed, control, resume, report, as_json)
+    request = Request(task, policy, counts["--cycles"], counts["--searches"], *given)
+    raise typer.Exit(run_command(request, _loaded(context)))
+
+
 @app.command("gate", cls=Spread, short_help="Decide whether a policy may become the incumbent.")
 def gate_command(
     context: typer.Context,

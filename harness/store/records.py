@@ -140,3 +140,46 @@ class RecordedVerdict:
     digest: str
     by: str
     at: str
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignPlan:
+    """Everything that fixes a campaign beside its task's folder, which must still have the digest named here.
+
+    Each of `cycles` makes `searches` searches, with seeds that go on from `seed`. `version` steers until another is promoted.
+    With `fixed` the policy never changes: the control arm, the same in everything else. `trees` are developed on beside those that
+    searches of the task left, and `settings` hold throughout.
+    """
+
+    task: str
+    task_digest: str
+    folder: str
+    cycles: int
+    searches: int
+    seed: int
+    version: int
+    fixed: bool = False
+    trees: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A campaign as it is stored."""
+
+    number: int
+    plan: CampaignPlan
+    started_at: str
+    finished_at: str | None = None
+
+    def mark(self, cycle: int) -> str:
+        """Return who acts in a cycle, as the history has it."""
+        return f"campaign {self.number}, cycle {cycle}"
+
+    def search_name(self, cycle: int, place: int) -> str:
+        """Return the name of a search, and of the tree that it becomes."""
+        return f"{self.plan.task}-c{self.number}.{cycle}.{place}"
+
+    def seed(self, cycle: int, place: int) -> int:
+        """Return the seed of a search; both arms have the same ones."""
+        return self.plan.seed + (cycle - 1) * self.plan.searches + place - 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from harness.errors import StaleError
 from harness.store import asked as asking
-from harness.store import history, judgements, ledger, runs, searches, treerows, verdicts, versions
+from harness.store import campaigns, history, judgements, ledger, runs, searches, treerows, verdicts, versions
 from harness.store import tries as paying
 from harness.store.database import Database
 from harness.store.migrate import migrate
@@ -33,7 +33,18 @@ if TYPE_CHECKING:
     from harness.policy import Candidate, Event, EventKind, Version
     from harness.score import Evaluation
     from harness.search import Decision, Finished, Search, SearchPlan, SearchStop
-    from harness.store.records import LedgerEntry, Question, RecordedVerdict, Run, RunPlan, Spent, TreeRow, UnusableAnswer
+    from harness.store.records import (
+        Campaign,
+        CampaignPlan,
+        LedgerEntry,
+        Question,
+        RecordedVerdict,
+        Run,
+        RunPlan,
+        Spent,
+        TreeRow,
+        UnusableAnswer,
+    )
     from harness.tree import Tree
 
 
@@ -397,6 +408,33 @@ class Store:
         """Return the address of every workspace that a search needs."""
         with self._database.read() as connection:
             return searches.snapshots(connection)
+
+    # Campaigns
+
+    def begin_campaign(self, plan: CampaignPlan) -> Campaign:
+        """Record that a campaign begins.
+
+        Raises:
+            InputError: the store does not hold its version.
+        """
+        with self._database.write() as connection:
+            versions.version(connection, plan.version)
+            return campaigns.begin(connection, plan, _now())
+
+    def campaign(self, number: int) -> Campaign:
+        """Return a campaign."""
+        with self._database.read() as connection:
+            return campaigns.campaign(connection, number)
+
+    def campaigns(self) -> list[Campaign]:
+        """Return all campaigns, the first one first."""
+        with self._database.read() as connection:
+            return campaigns.campaigns(connection)
+
+    def finish_campaign(self, campaign: Campaign) -> Campaign:
+        """Record that a campaign has come to its end, and return it as it is now."""
+        with self._database.write() as connection:
+            return campaigns.finish(connection, campaign.number, _now())
 
     # The gate
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 VERSION_TABLE = "harness_schema"
 """Where Alembic notes the migration that was applied last: a name of our own tells our databases from others."""
 
-REVISION = "0005"
+REVISION = "0006"
 """The migration that makes these tables: the last one in `migrations/versions`."""
 
 APPEND_ONLY = (
@@ -321,6 +321,15 @@ attempts = Table(
     Column("elapsed", Json, nullable=False),
     Column("at", String, nullable=False),
     UniqueConstraint("search", "attempt"),
+)
+
+campaigns = Table(
+    "campaigns",
+    METADATA,
+    _number(),
+    Column("plan", Json, nullable=False),
+    Column("started_at", String, nullable=False),
+    Column("finished_at", String),
 )
 
 # A tree is asked for in "what has been replayed over it", and a foreign key without an index makes that a scan.
