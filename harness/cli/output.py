@@ -82,9 +82,11 @@ def number(value: float | None, signed: bool = False) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: 1 tree, 2 trees, 3 tries."""
+    """Return a count with its noun: 1 tree, 2 trees, 3 tries, 4 searches."""
     if count != 1 and noun.endswith("ry"):
         return f"{count} {noun[:-1]}ies"
+    if count != 1 and noun.endswith("ch"):
+        return f"{count} {noun}es"
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

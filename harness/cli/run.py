@@ -28,6 +28,7 @@ from harness.store.records import CampaignPlan, RunState
 from harness.task import reading
 
 if TYPE_CHECKING:
+    from harness.campaign import Cycle
     from harness.config import Loaded, Settings
     from harness.exploring import Stage
     from harness.policy import Version

@@ -121,9 +121,8 @@ def write(report: RunReport, folder: Path) -> None:
     with mpl.rc_context({"svg.hashsalt": "dream-harness", "text.parse_math": False}):
         drawn = Figure(figsize=(7.0, 4.2), layout="constrained")
         axes = drawn.add_subplot()
-        arms = [(report.campaign, report.cycles, "-")] + (
-            [] if report.other is None else [(report.other, report.other_cycles, ":")]
-        )
+        arms = [(report.campaign, report.cycles, "-")]
+        arms += [] if report.other is None else [(report.other, report.other_cycles, ":")]
         for campaign, cycles, line in arms:
             arm = "fixed" if campaign.plan.fixed else "developed"
             for one in cycles:

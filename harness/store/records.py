@@ -147,8 +147,8 @@ class CampaignPlan:
     """Everything that fixes a campaign beside its task's folder, which must still have the digest named here.
 
     Each of `cycles` makes `searches` searches, with seeds that go on from `seed`. `version` steers until another is promoted.
-    With `fixed` the policy never changes: the control arm, the same in everything else. `trees` are developed on beside those that
-    searches of the task left, and `settings` hold throughout.
+    With `fixed` the policy never changes: the control arm, the same in everything else. `trees` are developed on beside those
+    that searches of the task left, and `settings` hold throughout.
     """
 
     task: str

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from commands import Ended
 
 COMMANDS = PROJECT.joinpath("docs", "commands.md").read_text()
-EXPLORE = PROJECT.joinpath("docs", "explore.md").read_text()
+EXPLORE = PROJECT.joinpath("docs", "explore.md").read_text() + PROJECT.joinpath("docs", "campaigns.md").read_text()
 SETTINGS = PROJECT.joinpath("docs", "settings.md").read_text()
 TREES_OF_A_TASK = 2
 
@@ -68,7 +68,7 @@ def test_every_command_and_option_that_is_a_setting_is_documented() -> None:
         "models check",
         "task check",
     ]  # type: ignore[attr-defined]
-    flags = {option.opts[0] for name in ("replay", "evolve", "gate", "explore") for option in group.commands[name].params[1:]}  # type: ignore[attr-defined]
+    flags = {option.opts[0] for name in ("replay", "evolve", "gate", "explore", "run") for option in group.commands[name].params[1:]}  # type: ignore[attr-defined]
 
     assert [name for name in names if name not in COMMANDS] == []
     assert [flag for flag in flags if flag.startswith("--") and flag not in COMMANDS + SETTINGS + EXPLORE] == []
