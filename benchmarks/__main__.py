@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import attacks, fuzz, honesty, main_job, prompting, replay_core, sandboxed, soak, timing, workspaces
+from benchmarks import attacks, fuzz, honesty, live, main_job, prompting, replay_core, sandboxed, soak, timing, workspaces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +23,7 @@ ONLY_NAMED: dict[str, Callable[..., Iterator[Row]]] = {
     "attacks": attacks.rows,
     "fuzz": fuzz.rows,
     "honesty": honesty.rows,
+    "live": live.rows,
     "soak": soak.rows,
     "timing": timing.rows,
 }

@@ -321,6 +321,34 @@ def folder_of(search: Search) -> Path:
     return Path(search.plan.folder)
 
 
+def _agent(task: Task, settings: Settings, tell: Callable[[str], None]) -> Agent:
+    if settings.agent == "search":
+        from harness.agents.search import SearchAgent  # noqa: PLC0415 - numpy, and what the task's moves import
+
+        return SearchAgent(task)
+    if settings.agent.startswith("model:"):
+        return _model_agent(settings.agent.removeprefix("model:"), settings)
+    from harness.agents import naming  # noqa: PLC0415 - as for the others
+
+    tell(f"agent {settings.agent} runs as your user, outside of the sandbox; what it leaves is judged inside")
+    return naming.parse(settings.agent, task)
+
+
+def _model_agent(name: str, settings: Settings) -> Agent:
+    from harness.agents.model import ModelAgent  # noqa: PLC0415 - nothing of the model path is loaded without a model
+    from harness.models.budget import Budget  # noqa: PLC0415
+
+    require_model(name)
+    budget = Budget(settings.budget_usd, settings.budget_tokens, settings.budget_calls)
+    model = language_model(name, settings, budget, lambda _: None)
+    return ModelAgent(
+        model,
+        temperature=settings.temperature,
+        max_output_tokens=settings.max_output_tokens,
+        timeout_s=settings.model_timeout_s,
+    )
+
+
 @contextmanager
 def agent(task: Task, settings: Settings, tell: Callable[[str], None]) -> Iterator[Agent]:
     """Open who makes attempts at a task, and end what it started at the end.
@@ -329,12 +357,7 @@ def agent(task: Task, settings: Settings, tell: Callable[[str], None]) -> Iterat
         InputError: there is no such agent, or it cannot work at this task.
         AgentError, ModelError: something that it needs is missing.
     """
-    del tell
-    if settings.agent != "search":
-        raise InputError(f"agent is {settings.agent!r}; expected search")
-    from harness.agents.search import SearchAgent  # noqa: PLC0415 - numpy, and what the task's moves import
-
-    opened = SearchAgent(task)
+    opened = _agent(task, settings, tell)
     try:
         yield opened
     finally:

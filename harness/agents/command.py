@@ -27,7 +27,7 @@ from harness.task.base import AGENT_FOLDER
 from sandbox.api import Cost
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from harness.agents.base import Assignment
 
@@ -59,12 +59,22 @@ def read(path: Path) -> CommandSettings:
         InputError: they are none; the message names file, line, value and what was expected.
     """
     file = tomlfile.read(path, "file of an agent's command", 'command = ["my-agent", "{prompt_file}"]')
+    return settings_of(file.values, str(path), file.where)
+
+
+def settings_of(values: Mapping[str, Any], name: str, where: Callable[[str], str] | None = None) -> CommandSettings:
+    """Return the settings that a table holds; `name` is what messages call it, `where` gives the place of a key.
+
+    Raises:
+        InputError: they are none; the message names the place, value and what was expected.
+    """
     try:
-        return CommandSettings(**file.values)
+        return CommandSettings(**values)
     except ValidationError as error:
         first = error.errors()[0]
         key = str(first["loc"][0])
-        raise InputError(f"{file.where(key)}: {key!r} is {file.values.get(key)!r}: {first['msg'].lower()}") from error
+        place = name if where is None else where(key)
+        raise InputError(f"{place}: {key!r} is {values.get(key)!r}: {first['msg'].lower()}") from error
 
 
 class CommandAgent:

@@ -1,16 +1,20 @@
-"""What command agents are called: `command:PRESET`, or the TOML file of one."""
+"""What command agents are called: `command:PRESET`, the TOML file of one, or `command` for the one that a task brings along."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.agents.command import CommandAgent, read
+from harness.agents.command import CommandAgent, read, settings_of
 from harness.errors import InputError
+
+if TYPE_CHECKING:
+    from harness.task.base import Task
 
 _PRESETS = Path(__file__).with_name("presets")
 
 
-def parse(text: str) -> CommandAgent:
+def parse(text: str, task: Task | None = None) -> CommandAgent:
     """Return the agent of a name.
 
     Raises:
@@ -18,9 +22,15 @@ def parse(text: str) -> CommandAgent:
     """
     if text.endswith(".toml"):
         return CommandAgent(f"command:{Path(text).stem}", read(Path(text)))
+    if text == "command" and task is not None:
+        if "command" not in task.options:
+            raise InputError(
+                f"{task.folder / 'task.toml'}: has no table [agent.command]; write one, or name an agent with --agent"
+            )
+        return CommandAgent(text, settings_of(task.options["command"], f"{task.folder / 'task.toml'}: [agent.command]"))
     known = sorted(file.stem for file in _PRESETS.glob("*.toml"))
     preset = text.removeprefix("command:")
     if not text.startswith("command:") or preset not in known:
         names = ", ".join(f"command:{name}" for name in known)
-        raise InputError(f"agent {text!r} is not known; expected {names}, or a TOML file with its command")
+        raise InputError(f"agent {text!r} is not known; expected search, model:NAME, {names}, or a TOML file with its command")
     return CommandAgent(text, read(_PRESETS / f"{preset}.toml"))

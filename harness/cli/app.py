@@ -654,6 +654,29 @@ def trees_show(
     raise typer.Exit(show(tree, _loaded(context).settings, as_json))
 
 
+@trees_app.command("workspace", short_help="Write out what an attempt left.")
+def trees_workspace(
+    context: typer.Context,
+    node: Annotated[str, typer.Argument(metavar="NODE", help="An attempt's id, such as a12.", show_default=False)],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder; with --apply one of yours.", show_default=False)],
+    tree: Annotated[
+        str | None, typer.Option("--tree", metavar="TREE", help="Name or digest of the tree; default that of the latest search.")
+    ] = None,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Bring what it changed since the start into the folder: all of it, or nothing.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="With --apply: say what would change, and change nothing.")] = False,
+    store: of.Store = None,
+    config: of.Config = None,
+    as_json: of.AsJson = False,
+) -> None:
+    """Write out the workspace that an attempt of a live search left, or bring what it changed into a folder of yours."""
+    from harness.cli.workspaces import workspace
+
+    settings = _loaded(context).settings
+    raise typer.Exit(workspace(node, folder, tree, settings, apply=apply, dry_run=dry_run, as_json=as_json))
+
+
 @trees_app.command("pack", short_help="Write many trees as one file, a named set.")
 def trees_pack(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What people call this set.", show_default=False)],

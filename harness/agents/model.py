@@ -1,0 +1,186 @@
+"""A chat model as an agent: it is shown the task's files and answers with edits, which are made for it.
+
+An answer whose edits cannot be made goes back to it with the reason, twice at most. It has no tools and runs nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from harness.agents.base import AgentError, AgentFault, Hypothesis, Work
+from harness.agents.edits import edited
+from harness.agents.prompt import prompt
+from harness.models.base import ContextOverflow, Message, ModelError, ModelTimeout, Request, Role
+from harness.models.budget import BudgetSpentError
+from harness.propose.edits.base import ProposalFault
+from harness.propose.prompts.base import Foreign
+from harness.propose.prompts.fence import Fence, KeyTakenError
+from sandbox.api import Cost
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.agents.base import Assignment
+    from harness.models.base import Answer, Model
+
+_REPAIRS = 2
+_FILE_CHARACTERS = 60_000
+"""Of all files that are shown together; those that do not fit are named alone."""
+_SAID = re.compile(r"\{[^{}\n]*\}")
+
+
+class ModelAgent:
+    """Makes attempts with one model. Called from several threads at once."""
+
+    def __init__(self, model: Model, *, temperature: float, max_output_tokens: int, timeout_s: float) -> None:
+        self._model = model
+        self._temperature = temperature
+        self._max_output_tokens = max_output_tokens
+        self._timeout_s = timeout_s
+
+    @property
+    def name(self) -> str:
+        """Return the model's name, as an agent."""
+        return f"model:{self._model.name}"
+
+    def plan(self, assignment: Assignment) -> Hypothesis:
+        """Return nothing: what it will try is known when it has said so."""
+        del assignment
+        return Hypothesis()
+
+    def work(self, assignment: Assignment) -> Work:
+        """Ask for edits and make them.
+
+        Raises:
+            AgentFault: no answer could be made an edit of, or none came in time.
+            AgentError: the model is out of reach, or its budget is spent.
+        """
+        files = _files(assignment)
+        messages = [Message(Role.USER, _prompt(assignment, files))]
+        answers: list[Answer] = []
+        for _ in range(1 + _REPAIRS):
+            answer = self._answered(assignment, tuple(messages), answers)
+            answers.append(answer)
+            try:
+                changed = edited(answer.text, files, assignment.task.files)
+            except ProposalFault as fault:
+                told = f"That answer cannot be used: {fault.message}. Mend it and answer again, all of it."
+                messages += [Message(Role.ASSISTANT, answer.text or "(empty)"), Message(Role.USER, told)]
+                trouble = fault.message
+                continue
+            for name, text in changed.items():
+                _write(assignment, name, text)
+            return _work(answers)
+        raise AgentFault(f"no answer was an edit: {trouble}", work=_work(answers))
+
+    def close(self) -> None:
+        """Do nothing: it starts no process."""
+
+    def _answered(self, assignment: Assignment, messages: tuple[Message, ...], before: list[Answer]) -> Answer:
+        if assignment.cancel.is_set():
+            raise AgentFault("the attempt was cancelled", status="timeout", work=_work(before))
+        timeout_s = min(self._timeout_s, assignment.timeout_s)
+        seed = assignment.seed % 2**31
+        request = Request(messages, self._model.name, self._temperature, seed, self._max_output_tokens, timeout_s)
+        try:
+            return self._model.complete(request)
+        except (ModelTimeout, ContextOverflow) as error:
+            status = "timeout" if isinstance(error, ModelTimeout) else "failed"
+            raise AgentFault(str(error), status=status, work=_work(before, unknown=error.billed)) from error
+        except (ModelError, BudgetSpentError) as error:
+            raise AgentError(f"agent {self.name}: {error}") from error
+
+
+def _work(answers: list[Answer], *, unknown: bool = False) -> Work:
+    """Return what was said and what it cost; a figure that one answer lacks is unknown."""
+    tokens = [None if None in (one.usage.input_tokens, one.usage.output_tokens) else _tokens(one) for one in answers]
+    usd = [one.cost_usd for one in answers]
+    cost = Cost(
+        sum(one.latency_s for one in answers),
+        None if unknown or None in tokens else float(sum(filter(None, tokens))),
+        None if unknown or None in usd else sum(filter(None, usd)),
+    )
+    text = answers[-1].text if answers else ""
+    return Work(_hypothesis(text), cost, text, text)
+
+
+def _tokens(answer: Answer) -> int:
+    return (answer.usage.input_tokens or 0) + (answer.usage.output_tokens or 0)
+
+
+def _hypothesis(text: str) -> Hypothesis:
+    """Return what an answer says that it sets out to try; the first line of JSON that says so counts."""
+    for said in _SAID.findall(text[:20_000]):
+        with suppress(ValueError, RecursionError):
+            fields = json.loads(said)
+            if isinstance(fields, dict) and isinstance(fields.get("statement"), str):
+                return Hypothesis(*(str(fields.get(name, ""))[:500] for name in ("component", "statement", "reason")))
+    return Hypothesis()
+
+
+def _files(assignment: Assignment) -> dict[str, str]:
+    """Return the text of the files that may be changed; links and what is no text are left out."""
+    found = {}
+    for path in sorted(assignment.workspace.rglob("*")):
+        name = path.relative_to(assignment.workspace).as_posix()
+        if path.is_symlink() or not path.is_file() or not any(fnmatchcase(name, p) for p in assignment.task.files):
+            continue
+        with suppress(UnicodeDecodeError):
+            found[name] = path.read_text()
+    return found
+
+
+def _write(assignment: Assignment, name: str, text: str) -> None:
+    path = assignment.workspace / name
+    way = [parent for parent in path.parents if parent.is_relative_to(assignment.workspace)]
+    if any(parent.is_symlink() for parent in way) or path.is_symlink():
+        raise AgentFault(f"{name!r} lies behind a link, and nothing is written through one")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def _prompt(assignment: Assignment, files: Mapping[str, str]) -> str:
+    shown, left = {}, _FILE_CHARACTERS
+    for name, text in sorted(files.items(), key=lambda pair: len(pair[1])):
+        if len(text) <= left:
+            shown[name], left = text, left - len(text)
+    asked = prompt(assignment)
+    attempt = 0
+    while True:
+        fence = Fence([asked, *shown.values()], attempt)
+        try:
+            return (
+                _environment()
+                .get_template("attempt-edits.md.j2")
+                .render(
+                    attempt=asked,
+                    files=[{"name": _plain(name), "text": Foreign(text)} for name, text in sorted(shown.items())],
+                    left_out=sorted(_plain(name) for name in files.keys() - shown.keys()),
+                    data=fence.data,
+                )
+            )
+        except KeyTakenError:
+            attempt += 1
+
+
+def _plain(name: str) -> str:
+    """Return a file's name as it may stand outside of a fence."""
+    return "".join(character if character.isalnum() or character in "._-/" else "?" for character in name)[:200]
+
+
+@cache
+def _environment() -> Environment:
+    return Environment(
+        loader=PackageLoader("policy_templates", "prompts"),
+        undefined=StrictUndefined,
+        autoescape=False,  # noqa: S701 - a prompt is text and no page
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )

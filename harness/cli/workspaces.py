@@ -1,0 +1,76 @@
+"""`harness trees workspace`: write out what an attempt left, or bring what it changed into a folder of yours."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness import wiring
+from harness.cli.exits import Exit
+from harness.cli.output import counted, say, say_json
+from harness.errors import InputError
+from harness.explore.copyback import copy_back
+
+if TYPE_CHECKING:
+    from harness.config import Settings
+    from harness.store import Store
+    from harness.tree import Attempt, Tree
+
+
+def workspace(
+    node: str, folder: Path, named: str | None, settings: Settings, *, apply: bool, dry_run: bool, as_json: bool
+) -> int:
+    """Write the workspace of a node, or apply what it changed since the start of its search.
+
+    Raises:
+        InputError: there is no such node, or nothing of it is kept.
+        RefusedError: the folder has other changes; nothing was written.
+    """
+    if dry_run and not apply:
+        raise InputError("--dry-run: is for --apply; leave it out, or give --apply")
+    with wiring.open_store(settings) as store:
+        tree = _tree(named, store)
+    attempt = _attempt(node, tree)
+    start = tree.source.get("start_snapshot")
+    if attempt.snapshot is None or (apply and not isinstance(start, str)):
+        raise InputError(f"node {node!r} of {tree.name}: its workspace was not kept, as that of a search of ours would have been")
+    snapshots = wiring.snapshots(settings)
+    if not apply:
+        snapshots.restore(attempt.snapshot, folder)
+        if as_json:
+            say_json({"tree": tree.digest, "node": node, "snapshot": attempt.snapshot, "folder": str(folder)})
+        else:
+            say(f"{folder}: the workspace of {node} of {tree.name}")
+        return Exit.DONE
+    with tempfile.TemporaryDirectory() as room:
+        before, after = Path(room) / "before", Path(room) / "after"
+        snapshots.restore(str(start), before)
+        snapshots.restore(attempt.snapshot, after)
+        made = copy_back(before, after, folder, dry_run=dry_run)
+    if as_json:
+        say_json({"tree": tree.digest, "node": node, "dry_run": dry_run, "changes": [asdict(change) for change in made]})
+        return Exit.DONE
+    for change in made:
+        say(f"{change.kind.value:8} {change.path}")
+    would = "would be changed" if dry_run else "changed"
+    say(f"{folder}: {counted(len(made), 'file')} {would}")
+    return Exit.DONE
+
+
+def _tree(named: str | None, store: Store) -> Tree:
+    rows = [search for search in store.searches() if search.tree is not None]
+    if named is not None:
+        rows = [search for search in rows if search.plan.name == named or (search.tree or "").startswith(named)]
+    if not rows:
+        what = "no search has ended" if named is None else f"no search is called {named!r}"
+        raise InputError(f"--tree: {what}; `harness trees list` names trees")
+    return store.tree(rows[-1].tree or "")
+
+
+def _attempt(node: str, tree: Tree) -> Attempt:
+    for attempt in tree.attempts:
+        if attempt.id == node:
+            return attempt
+    raise InputError(f"tree {tree.name}: no attempt is called {node!r}; `harness trees show {tree.name}` shows them")
