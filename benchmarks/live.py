@@ -1,9 +1,9 @@
 """Real searches on this machine: an evolved policy against fixed exploration, siblings on and off, several tries at each pick.
 
 `python -m benchmarks live [PAIRS] [TASK]`. For each task a policy is developed by `evolve` (templates alone, judged by the area
-under best-so-far) on trees of searches with seeds from 1000 on. It then steers fresh searches with the seeds 1 to PAIRS, each beside
-a search under the policy that everything starts from. An attempt's luck follows from the seed and its place in the tree, so that a
-pair differs by its policies alone.
+under best-so-far) on trees of searches with seeds from 1000 on. It then steers fresh searches with the seeds 1 to PAIRS, each
+beside a search under the policy that everything starts from. An attempt's luck follows from the seed and its place in the tree,
+so that a pair differs by its policies alone.
 
 Attempts to the fixed arm's final quality are those at which a search first is as good as the fixed arm of its pair was in the
 end. The fixed arm's own are counted in the same way; a search that never gets there counts with all that it was allowed.

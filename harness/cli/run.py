@@ -84,6 +84,8 @@ def _begun(request: Request, loaded: Loaded, store: Store) -> list[Campaign]:
     """Record the campaign, and its control arm where that is asked for."""
     if request.task is None:
         raise InputError("no task given; write harness run TASK --cycles T, the folder with its task.toml")
+    if request.fixed and request.control:
+        raise InputError("--fixed and --control: the control arm alone, or both arms; expected one of the two")
     task = reading.read(request.task)
     settings = loaded.settings
     if loaded.origins["holdout"] == "default":

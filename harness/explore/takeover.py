@@ -6,6 +6,7 @@ import hashlib
 import os
 import shutil
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,12 +26,14 @@ class Fixed:
 
     files: dict[str, str]
     patterns: tuple[str, ...]
+    folders: frozenset[str] = frozenset()
+    """All folders that there were: a new one that is empty is not handed on."""
 
     @classmethod
     def of(cls, workspace: Path, patterns: Sequence[str]) -> Fixed:
         """Return what stands there now."""
         found = {name: _mark(path) for name, path in _entries(workspace) if not _is_free(name, patterns)}
-        return cls(found, tuple(patterns))
+        return cls(found, tuple(patterns), frozenset(_folders(workspace)))
 
     def put_back(self, workspace: Path, original: Callable[[], Path]) -> list[str]:
         """Put the workspace's other files back and return which those were.
@@ -49,6 +52,9 @@ class Fixed:
                 there = workspace / name
                 _make_room(workspace, there.parent)
                 shutil.copy2(source / name, there, follow_symlinks=False)
+        for name in sorted(set(_folders(workspace)) - self.folders, reverse=True):
+            with suppress(OSError):  # one that holds something stays
+                (workspace / name).rmdir()
         return odd
 
     def _differs(self, name: str, path: Path | None) -> bool:
@@ -72,6 +78,14 @@ def _entries(workspace: Path) -> Iterator[tuple[str, Path]]:
         links = [name for name in folders if (here / name).is_symlink()]
         for name in (*names, *links):
             yield (here / name).relative_to(workspace).as_posix(), here / name
+
+
+def _folders(workspace: Path) -> Iterator[str]:
+    for place, folders, _ in os.walk(workspace):
+        here = Path(place)
+        if here == workspace and AGENT_FOLDER in folders:
+            folders.remove(AGENT_FOLDER)
+        yield from ((here / name).relative_to(workspace).as_posix() for name in folders if not (here / name).is_symlink())
 
 
 def _is_free(name: str, patterns: Sequence[str]) -> bool:

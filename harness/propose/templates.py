@@ -116,6 +116,13 @@ def load(directory: Path | None = None) -> tuple[Template, ...]:
     return tuple(_with_wrapped(template, known) for template in own)
 
 
+def schedulers() -> tuple[Template, ...]:
+    """Return the branch schedulers that the harness ships: to be named, and no part of the search over templates."""
+    folder = files("policy_templates") / "schedulers"
+    texts = {f.name.removesuffix(SUFFIX): f.read_bytes() for f in folder.iterdir() if f.name.endswith(SUFFIX)}
+    return tuple(_parse(name, text) for name, text in sorted(texts.items()))
+
+
 def defaults(template: Template) -> dict[str, Value]:
     """Return every parameter's default."""
     return {parameter.name: parameter.default for parameter in template.parameters}
@@ -143,7 +150,7 @@ def render(template: Template, params: Mapping[str, Any]) -> str:
 
 def as_it_comes(named: str) -> Candidate | None:
     """Return the policy that a template is at its defaults, None where there is no template of this name."""
-    template = next((template for template in load() if template.name == named), None)
+    template = next((template for template in (*load(), *schedulers()) if template.name == named), None)
     if template is None:
         return None
     params = defaults(template)
