@@ -143,6 +143,10 @@ def replay_command(
     seed: of.Seed = None,
     no_check: Annotated[bool, typer.Option("--no-check", help="Skip the static check; the sandbox alone must hold.")] = False,
     trajectory: Annotated[bool, typer.Option("--trajectory", help="Show what each round picked and revealed.")] = False,
+    clock_workers: Annotated[
+        str | None,
+        typer.Option("--clock-workers", metavar="W", help="Say how long each replay would have taken, with so many workers."),
+    ] = None,
     param: of.Param = None,
     manifest: of.Manifest = None,
     workers: of.Workers = None,
@@ -158,7 +162,10 @@ def replay_command(
 
     if policy is None:
         raise InputError("no policy given; write harness replay POLICY --trees PATH…, the policy before the trees")
-    request = Request(policy, tuple(trees or ()), tuple(param or ()), not no_check, trajectory, as_json, manifest)
+    clock = _count("--clock-workers", clock_workers)
+    if clock == 0:
+        raise InputError("--clock-workers: 0 is too few; expected a whole number of at least 1")
+    request = Request(policy, tuple(trees or ()), tuple(param or ()), not no_check, trajectory, as_json, manifest, clock)
     raise typer.Exit(replay(request, _loaded(context).settings))
 
 

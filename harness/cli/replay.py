@@ -13,6 +13,7 @@ from harness.cli import policies, rules
 from harness.cli.exits import Exit
 from harness.cli.output import counted, indented, note, number, one_line, say, say_json, table
 from harness.cli.progress import steps
+from harness.clock import timed
 from harness.errors import InputError
 from harness.evaluate import Job, evaluate
 from harness.lazytrees import TreeFiles
@@ -46,6 +47,8 @@ class Request:
     trajectory: bool
     as_json: bool
     manifest: Path | None = None
+    clock_workers: int | None = None
+    """Workers of the simulated clock; None is no clock."""
 
 
 def replay(request: Request, settings: Settings) -> int:
@@ -146,6 +149,9 @@ def _document(request: Request, named: Named, files: Sequence[TreeFile], evaluat
         document = result_document(result) | {"file": str(file)}
         if request.trajectory:
             document["rounds"] = _rounds(_again(file, result), result)
+        if request.clock_workers is not None:
+            took = timed(result.trajectory, _again(file, result), request.clock_workers)
+            document["clock"] = None if took is None else asdict(took)
         trees.append(document)
     return {
         "policy": {"digest": evaluation.policy, "name": named.label, "version": named.version},
@@ -203,8 +209,28 @@ def _print(request: Request, named: Named, files: Sequence[TreeFile], evaluation
             for turn, taken in enumerate(_rounds(_again(file, result), result), start=1):
                 picks, revealed = (one_line(", ".join(taken[name])) for name in ("picks", "revealed"))
                 say(f"  {turn:4d}  {picks}  ->  {revealed or 'nothing'}")
+    if request.clock_workers is not None:
+        _print_clock(request.clock_workers, files, evaluation)
     print_faults(evaluation.results)
     _print_output(evaluation.results)
+
+
+def _print_clock(workers: int, files: Sequence[TreeFile], evaluation: Evaluation) -> None:
+    """Print how long each replay would have taken."""
+    rows, assumed = [], 0
+    for file, result in zip(files, evaluation.results, strict=True):
+        took = timed(result.trajectory, _again(file, result), workers)
+        figures = ("-", "-", "-") if took is None else (_time(took.seconds), _time(took.to_best), _time(took.to_nearly))
+        assumed += 0 if took is None else took.assumed
+        rows.append([one_line(result.name), *figures])
+    say(f"\nby the clock, {counted(workers, 'worker')}:")
+    say(table(("tree", "seconds", "to best", "to 90 %"), rows, left=("tree",)))
+    if assumed:
+        say(f"{counted(assumed, 'attempt')} without recorded seconds, each taken for the median of its tree")
+
+
+def _time(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.2f}"
 
 
 def head(objective: Objective) -> tuple[str, ...]:
