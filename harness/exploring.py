@@ -12,7 +12,7 @@ from harness.errors import InputError
 from harness.explore.attempting import Attempting
 from harness.explore.explorer import Live
 from harness.explore.rollouts import STRATEGIES, Retention, Roller, Rollouts
-from harness.explore.selectors import Selectors
+from harness.explore.selectors import JUDGE, Selectors
 from harness.explore.siblings import SiblingRule
 from harness.promotion import succession
 from harness.search import Allowance, SearchPlan
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from harness.agents.base import Agent
     from harness.config import Settings
+    from harness.explore.selectors import Selector
     from harness.policy import Origin, Version
     from harness.search import Search
     from harness.store import Store
@@ -122,7 +123,20 @@ class Stage:
             early_stop=settings.rollout_early_stop,
             retention=Retention(settings.rollout_keep),
         )
-        return Roller(plan, Selectors().named(plan.selector), self.task.direction)
+        return Roller(plan, self._selector(plan.selector), self.task.direction)
+
+    def _selector(self, name: str) -> Selector:
+        """Return the selector of a name: a built-in one, `judge`, or one of the operator's own as `package.module:function`.
+
+        Raises:
+            InputError: there is none, or a judge is asked for without a model.
+        """
+        selectors = Selectors()
+        if self.settings.rollouts > 1 and name == JUDGE:
+            selectors.register(JUDGE, wiring.judge_selector(self.settings, self.task.statement))
+        elif ":" in name:
+            selectors.register(name, wiring.imported(name))
+        return selectors.named(name)
 
     def _fallback(self, search: Search, version: Version) -> Version | None:
         """Return the latest incumbent before that has not broken its contract in this search, at last the usual start."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from harness.agents.base import Agent
     from harness.config import Settings
+    from harness.explore.selectors import Selector
     from harness.models.base import Exchange, Model
     from harness.models.budget import Budget
     from harness.models.tries import Tries
@@ -332,6 +334,43 @@ def _agent(task: Task, settings: Settings, tell: Callable[[str], None]) -> Agent
 
     tell(f"agent {settings.agent} runs as your user, outside of the sandbox; what it leaves is judged inside")
     return naming.parse(settings.agent, task)
+
+
+def judge_selector(settings: Settings, statement: str) -> Selector:
+    """Return the selector of rollouts that asks the first model of the settings.
+
+    Raises:
+        InputError: no model is named.
+        ModelError: it cannot be asked.
+    """
+    from harness.explore.judging import JudgeSelector  # noqa: PLC0415 - nothing of the model path is loaded without a model
+    from harness.models.budget import Budget  # noqa: PLC0415
+
+    if not settings.model:
+        raise InputError("rollout_selector is judge, and no model is named; give --model NAME, or another selector")
+    name = settings.model[0]
+    require_model(name)
+    budget = Budget(settings.budget_usd, settings.budget_tokens, settings.budget_calls)
+    return JudgeSelector(
+        language_model(name, settings, budget, lambda _: None), statement, settings.seed, settings.model_timeout_s
+    )
+
+
+def imported(name: str) -> Selector:
+    """Return a function of the operator's own, named as `package.module:function`.
+
+    Raises:
+        InputError: there is none.
+    """
+    module, _, function = name.partition(":")
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"rollout_selector is {name!r}: {error}; expected package.module:function") from error
+    if not callable(found):
+        raise InputError(f"rollout_selector is {name!r}: {function} is no function; expected package.module:function")
+    selector: Selector = found
+    return selector
 
 
 def _model_agent(name: str, settings: Settings) -> Agent:

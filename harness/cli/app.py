@@ -684,6 +684,14 @@ def trees_workspace(
     raise typer.Exit(workspace(node, folder, tree, settings, apply=apply, dry_run=dry_run, as_json=as_json))
 
 
+@trees_app.command("sweep")
+def trees_sweep(context: typer.Context, store: of.Store = None, config: of.Config = None, as_json: of.AsJson = False) -> None:
+    """Remove workspaces of attempts that no search of the store needs any more."""
+    from harness.cli.workspaces import sweep
+
+    raise typer.Exit(sweep(_loaded(context).settings, as_json))
+
+
 @trees_app.command("pack", short_help="Write many trees as one file, a named set.")
 def trees_pack(
     name: Annotated[str, typer.Argument(metavar="NAME", help="What people call this set.", show_default=False)],

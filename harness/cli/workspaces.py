@@ -59,6 +59,18 @@ def workspace(
     return Exit.DONE
 
 
+def sweep(settings: Settings, as_json: bool) -> int:
+    """Remove the workspaces that no search of the store needs; what was taken within the last hour stays."""
+    with wiring.open_store(settings) as store:
+        needed = store.snapshots()
+    freed = wiring.snapshots(settings).keep_only(needed)
+    if as_json:
+        say_json({"kept": len(needed), "freed_bytes": freed})
+    else:
+        say(f"{counted(len(needed), 'workspace')} kept, {freed / 2**20:.1f} MiB freed")
+    return Exit.DONE
+
+
 def _tree(named: str | None, store: Store) -> Tree:
     rows = [search for search in store.searches() if search.tree is not None]
     if named is not None:

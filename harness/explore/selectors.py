@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 NOTHING_SPENT = Cost(0.0, 0.0, 0.0)
+JUDGE = "judge"
+"""The selector that asks a model (`harness.explore.judging`); it takes a model to be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +108,8 @@ class Selectors:
             InputError: there is none.
         """
         if name not in self._named:
-            raise InputError(f"rollout_selector is {name!r}; expected one of {', '.join(self._named)}")
+            known = ", ".join((*self._named, JUDGE, "package.module:function"))
+            raise InputError(f"rollout_selector is {name!r}; expected one of {known}")
         return self._named[name]
 
 

@@ -8,11 +8,13 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.errors import StoreError
 from harness.store import Store
 
 PROJECT = Path(__file__).parents[2]
@@ -130,12 +132,12 @@ def test_an_agent_whose_program_is_missing_is_ours_and_the_search_goes_on_later(
 def test_a_search_that_is_interrupted_or_killed_goes_on_and_ends_as_it_would_have(desk: Path) -> None:
     (desk / "my_agent.py").write_text(AGENT.replace("prompt = sys", "import time; time.sleep(0.3); prompt = sys"))
     args = ["explore", "count", "--agent", "my_agent.toml", "--sandbox", "local"]
-    for how, code in ((signal.SIGINT, 130), (signal.SIGKILL, -9)):
+    for made, (how, code) in enumerate(((signal.SIGINT, 130), (signal.SIGKILL, -9)), start=1):
         with subprocess.Popen(
             [sys.executable, "-m", "harness", *args],
             cwd=desk, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True,
         ) as process:  # fmt: skip
-            time.sleep(2.2)
+            _wait_for_attempts(desk, made)
             process.send_signal(how)
             _, told = process.communicate(timeout=30)
         assert process.returncode in (code, 0)
@@ -150,3 +152,44 @@ def test_a_search_that_is_interrupted_or_killed_goes_on_and_ends_as_it_would_hav
         (search,) = store.searches()
         assert [one.score for one in store.tree(search.tree or "").attempts] == [1.0] * 6
         assert store.check() == []
+
+
+def _wait_for_attempts(desk: Path, wanted: int) -> None:
+    """Wait until so many attempts are on record, or nothing goes on any more."""
+    file = desk / ".harness" / "harness.db"
+    until = time.monotonic() + 60
+    while time.monotonic() < until:
+        time.sleep(0.05)
+        if not file.exists():
+            continue
+        with suppress(StoreError), Store.open(f"sqlite:///{file}") as store:
+            searches = store.searches()
+            if searches and (searches[0].stop is not None or len(store.attempts(searches[0])) >= wanted):
+                return
+
+
+def test_several_tries_are_chosen_from_by_a_function_of_ones_own_and_a_judge_needs_a_model(desk: Path) -> None:
+    (desk / "mine.py").write_text("def last(tries):\n    return len(tries) - 1\n")
+    args = ("explore", "count", "--agent", "my_agent.toml", "--sandbox", "local", "--rollouts", "2", "--attempts", "1")
+
+    said, _ = harness(desk, *args, "--rollout-selector", "mine:last", "--json")
+    with Store.open(f"sqlite:///{desk / '.harness' / 'harness.db'}") as store:
+        (node,) = store.tree(said["searches"][0]["tree"]).attempts
+    assert [one["winner"] for one in node.extra["rollouts"]] == [False, True]
+    assert said["searches"][0]["spent"]["usd"] == 0.5
+
+    for selector, told in (
+        ("mine:none", "has no attribute"),
+        ("judge", "no model is named"),
+        ("luck", "expected one of first_succ"),
+    ):
+        assert told in harness(desk, *args, "--rollout-selector", selector, code=2)[1]
+
+
+def test_workspaces_that_nobody_needs_are_swept_and_the_others_stay(desk: Path) -> None:
+    said, _ = harness(desk, "explore", "count", "--agent", "my_agent.toml", "--sandbox", "local", "--attempts", "2", "--json")
+
+    swept, _ = harness(desk, "trees", "sweep", "--json")
+
+    assert swept["kept"] >= 2
+    harness(desk, "trees", "workspace", "a2", "out", "--tree", said["searches"][0]["name"])
