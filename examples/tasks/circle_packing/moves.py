@@ -29,6 +29,10 @@ class Packing(PackingTask):
         """Return the circles of a file."""
         return np.array(json.loads(text)["circles"], dtype=np.float64)
 
+    def keep(self, answer: Array) -> str:
+        """Return the same text."""
+        return self.dump(answer)
+
     def dump(self, answer: Array) -> str:
         """Return a packing with the best radii for its centres; one that overlaps visibly stays what it claims to be."""
         centres, radii = answer[:, :2], answer[:, 2]

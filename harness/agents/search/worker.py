@@ -29,10 +29,13 @@ class TaskMoves(Moves, Protocol):
     """The file that holds the answer."""
 
     def load(self, text: str) -> Any:
-        """Return the answer that a file's text holds."""
+        """Return the answer that `keep` wrote down, for a child to go on from."""
+
+    def keep(self, answer: Any) -> str:
+        """Return all that a child needs of an answer."""
 
     def dump(self, answer: Any) -> str:
-        """Return the text of an answer, mended where only rounding is wrong with it."""
+        """Return what the file holds of an answer, mended where only rounding is wrong with it."""
 
 
 def load_moves(path: Path) -> TaskMoves:
@@ -50,7 +53,9 @@ def load_moves(path: Path) -> TaskMoves:
     except Exception as error:
         raise InputError(f"{path}: {type(error).__name__}: {error}; expected a file that defines MOVES") from error
     moves: Any = getattr(module, "MOVES", None)
-    missing = [name for name in (*Moves.__annotations__, "file", "open", "move", "load", "dump") if not hasattr(moves, name)]
+    missing = [
+        name for name in (*Moves.__annotations__, "file", "open", "move", "load", "keep", "dump") if not hasattr(moves, name)
+    ]
     if missing:
         raise InputError(f"{path}: MOVES lacks {', '.join(missing)}; docs/agents.md says what it must have")
     checked: TaskMoves = moves
@@ -90,13 +95,13 @@ def attempt(moves: TaskMoves, ask: Mapping[str, Any]) -> dict[str, Any]:
     walk, effort = Walk(), Effort(moves.effort)
     fault, answer = None, source
     try:
-        answer = moves.dump(walked(moves, before, planned, rng=rng, effort=effort, walk=walk).answer)
+        found = walked(moves, before, planned, rng=rng, effort=effort, walk=walk).answer
+        (workspace / moves.file).write_text(moves.dump(found))
+        answer = moves.keep(found)
     except SolverFault as broken:
         fault = {"status": "failed", "message": str(broken)}
     except EffortFault as broken:
         fault = {"status": "timeout", "message": str(broken)}
-    if answer is not None:
-        (workspace / moves.file).write_text(answer)
     left = {"genome": asdict(genome), "planned": planned, "answer": answer, "before": source, "before_score": score}
     (workspace / STATE).parent.mkdir(exist_ok=True)
     (workspace / STATE).write_text(json.dumps(left))
