@@ -404,6 +404,17 @@ def agent(task: Task, settings: Settings, tell: Callable[[str], None]) -> Iterat
 
 
 def snapshots(settings: Settings) -> GitSnapshots:
+    """Return what keeps workspaces, in a repository that is made where it is missing.
+
+    Raises:
+        InputError: the store is on a server, and no folder is set.
+    """
+    from harness.workspaces.git import GitSnapshots  # noqa: PLC0415 - dulwich is loaded by those who keep workspaces
+
+    return GitSnapshots(snapshots_folder(settings))
+
+
+def snapshots_folder(settings: Settings) -> Path:
     """Return where workspaces are kept: the folder that is set, else one beside the store's file.
 
     Raises:
@@ -412,10 +423,8 @@ def snapshots(settings: Settings) -> GitSnapshots:
     file = sqlite_file(settings.store)
     if settings.workspaces is None and file is None:
         raise InputError("workspaces is none, and the store is on a server; set workspaces to a folder that keeps them")
-    from harness.workspaces.git import GitSnapshots  # noqa: PLC0415 - dulwich is loaded by those who keep workspaces
-
     beside = Path() if file is None else file.with_name("workspaces.git")
-    return GitSnapshots(Path(settings.workspaces) if settings.workspaces else beside)
+    return Path(settings.workspaces) if settings.workspaces else beside
 
 
 def refusal(source: str, *, checked: bool = True) -> Fault | None:

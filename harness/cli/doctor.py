@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness import __version__, config, wiring
 from harness.cli.exits import Exit
-from harness.cli.output import note, say, say_json, table
+from harness.cli.output import counted, note, say, say_json, table
 from harness.cli.progress import steps
 from harness.errors import HarnessError, InputError
 from harness.policy import Origin
@@ -69,6 +69,7 @@ def _findings(loaded: Loaded) -> Iterator[Finding]:
     yield from _engine(loaded.settings)
     yield _sandbox(loaded.settings)
     yield _store(loaded.settings)
+    yield from _workspaces(loaded.settings)
     yield from _models(loaded.settings)
 
 
@@ -156,6 +157,43 @@ def _store(settings: Settings) -> Finding:
             "store", State.MISSING, f"{len(broken)} things are broken: {broken[0]}", "\n  ".join(["all of them:", *broken])
         )
     return Finding("store", State.GOOD, f"{name}: {versions} versions, {trees} trees, all whole")
+
+
+def _workspaces(settings: Settings) -> Iterator[Finding]:
+    """Read every workspace that a live search of the store needs; where there is none nothing is said."""
+    needed = _needed(settings)
+    if not needed:
+        return
+    many = counted(len(needed), "workspace")
+    helps = (
+        "the setting `workspaces` names the place; nodes whose workspace is lost cannot be continued, their trees can be replayed"
+    )
+    try:
+        folder = wiring.snapshots_folder(settings)
+        is_there = (folder / "HEAD").exists()
+        broken = wiring.snapshots(settings).damaged(needed) if is_there else []
+    except HarnessError as error:
+        yield Finding("workspaces", State.MISSING, str(error), helps)
+        return
+    if not is_there:
+        yield Finding("workspaces", State.MISSING, f"{folder}: is not there, and should hold {many}", helps)
+    elif broken:
+        words = f"{len(broken)} of {many} cannot be restored: {broken[0]}"
+        yield Finding("workspaces", State.MISSING, words, "\n  ".join([helps, "all of them:", *broken]))
+    else:
+        yield Finding("workspaces", State.GOOD, f"{folder}: {many}, all whole")
+
+
+def _needed(settings: Settings) -> set[str]:
+    """Return the addresses of workspaces; of a store that is not there, or that `_store` found broken, none."""
+    file = wiring.sqlite_file(settings.store)
+    if file is not None and not file.exists():
+        return set()
+    try:
+        with wiring.open_store(settings) as store:
+            return store.snapshots()
+    except HarnessError:
+        return set()
 
 
 def _models(settings: Settings) -> Iterator[Finding]:

@@ -132,6 +132,21 @@ class GitSnapshots:
         except OSError as error:
             raise WorkspaceError(f"{self._repository}: cannot be cleaned up: {reason_of(error)}") from error
 
+    def damaged(self, addresses: Iterable[str]) -> list[str]:
+        """Read snapshots whole, write nothing, and return a sentence on each that could not be restored."""
+        found: list[str] = []
+        whole: set[bytes] = set()
+        try:
+            with self._locked(fcntl.LOCK_SH) as store:
+                for address in sorted(addresses):
+                    try:
+                        _read_whole(store, _known(address), _FOLDER, whole)
+                    except (WorkspaceFault, WorkspaceError) as trouble:
+                        found.append(f"snapshot {address} cannot be restored: {trouble}")
+        except OSError as error:
+            raise WorkspaceError(f"{self._repository}: cannot be read: {reason_of(error)}") from error
+        return found
+
     def _collect(self, store: Any, kept: set[str]) -> int:
         before = _bytes_below(self._repository / "objects")
         young = time.time() - self._grace_s
@@ -335,6 +350,18 @@ def _reach(store: Any, sha: bytes, live: set[bytes]) -> None:
                 live.add(inner)
     except WorkspaceFault as fault:
         raise WorkspaceError(f"a snapshot that is kept is damaged: {fault}; nothing was removed") from fault
+
+
+def _read_whole(store: Any, sha: bytes, mode: int, whole: set[bytes]) -> None:
+    """Read all that a folder or file is made of, but what is known to be whole."""
+    if sha in whole:
+        return
+    if mode == _FOLDER:
+        for _, inner_mode, inner in _entries(store, sha):
+            _read_whole(store, inner, inner_mode, whole)
+    else:
+        _object(store, sha, b"blob")
+    whole.add(sha)
 
 
 def _known(address: str) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,11 @@ from commands import process
 
 from harness.policy import Candidate, Origin, digest_of
 from harness.score import Settings
+from harness.search import Mode, SearchPlan
 from harness.store import Question, Store
+from harness.tree import Direction
+from harness.workspaces.git import GitSnapshots
+from sandbox.api import Frontier, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,6 +95,37 @@ def test_a_look_taken_out_of_the_ledger_is_found(folder: Path) -> None:
     assert ended.code == 3
     assert "nothing keeps the rows of looks from delete" in ended.out
     assert "entry 1 of the ledger of looks was deleted" in ended.out
+
+
+def test_workspaces_of_live_searches_are_read_and_those_that_are_lost_are_named(folder: Path) -> None:
+    """The place itself is not made by looking for it."""
+    (folder / "start").mkdir()
+    (folder / "start" / "answer.txt").write_text("0")
+    kept = GitSnapshots(folder / "workspaces.git")
+    with Store.open("sqlite:///some.db") as store:
+        version = store.record(Candidate("x", Origin.TEMPLATE))
+        plan = SearchPlan(
+            "one", "count", "d" * 64, "count", Direction.MAX, version.number, version.candidate.digest, 1, Limits(1, 1, 1),
+            Frontier.LEAF, Mode.ROUNDS, 1, "counts", "local",
+        )  # fmt: skip
+        store.begin_search(plan, kept.take(folder / "start"), 0.0, {})
+    asked = ("doctor", "--sandbox", "local", "--store", "sqlite:///some.db")
+
+    whole = process(*asked, cwd=folder)
+    assert whole.code == 0
+    assert "workspaces.git: 1 workspace, all whole" in whole.out
+
+    for file in (folder / "workspaces.git" / "objects").glob("??/*"):
+        file.unlink()
+    lost = process(*asked, cwd=folder)
+    assert lost.code == 3
+    assert "1 of 1 workspace cannot be restored" in lost.out
+
+    shutil.rmtree(folder / "workspaces.git")
+    gone = process(*asked, cwd=folder)
+    assert gone.code == 3
+    assert "is not there, and should hold 1 workspace" in gone.out
+    assert not (folder / "workspaces.git").exists()
 
 
 def test_sandbox_check_says_what_is_isolated_and_what_is_left_open(command: Callable[..., Ended]) -> None:

@@ -149,6 +149,27 @@ def test_a_damaged_object_is_named(snapshots: GitSnapshots, tmp_path: Path) -> N
     assert not (tmp_path / "x").exists()
 
 
+def test_all_that_cannot_be_restored_is_found_by_reading(snapshots: GitSnapshots, tmp_path: Path) -> None:
+    """One whose file is damaged, and one that was never taken; what is whole is not named, and nothing is written."""
+    write(tmp_path / "w", {"a": (b"1", False)})
+    write(tmp_path / "v", {"inner": {"a": (b"2", False)}})
+    broken, good, unknown = snapshots.take(tmp_path / "w"), snapshots.take(tmp_path / "v"), "0" * 40
+    blob = "56a6051ca2b02b04ef92d5150c9ef600403cb1de"  # git's id of "1"
+    file = tmp_path / "snapshots" / "objects" / blob[:2] / blob[2:]
+    assert snapshots.damaged([broken, good]) == []
+    file.chmod(0o644)
+    file.write_bytes(zlib.compress(b"blob 1\x002"))
+    before = sorted((tmp_path / "snapshots").rglob("*"))
+
+    found = snapshots.damaged([broken, good, unknown])
+
+    assert found == [
+        f"snapshot {unknown} cannot be restored: object {unknown} is missing",
+        f"snapshot {broken} cannot be restored: object {blob} is not what its address says",
+    ]
+    assert sorted((tmp_path / "snapshots").rglob("*")) == before
+
+
 def test_an_unknown_address_is_an_error(snapshots: GitSnapshots, tmp_path: Path) -> None:
     with pytest.raises(WorkspaceError, match="is missing"):
         snapshots.restore("0" * 40, tmp_path / "x")
