@@ -5,7 +5,20 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from benchmarks import attacks, fuzz, honesty, live, main_job, prompting, replay_core, sandboxed, soak, timing, workspaces
+from benchmarks import (
+    attacks,
+    exploring,
+    fuzz,
+    honesty,
+    live,
+    main_job,
+    prompting,
+    replay_core,
+    sandboxed,
+    soak,
+    timing,
+    workspaces,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,6 +31,7 @@ FIGURES = {
     "main_job": main_job.rows,
     "prompting": prompting.rows,
     "workspaces": workspaces.rows,
+    "exploring": exploring.rows,
 }
 ONLY_NAMED: dict[str, Callable[..., Iterator[Row]]] = {
     "attacks": attacks.rows,
