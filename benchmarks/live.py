@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -69,9 +69,7 @@ class Desk:
     def search(self, version: Version, seed: int, attempts: int, **changed: object) -> Tree:
         """Carry out one search and return its tree."""
         settings = self.stage.settings.model_copy(update={"attempts": attempts, **changed})
-        stage = exploring.Stage(
-            self.stage.task, settings, self.store, self.stage.sandbox, self.stage.agent, self.stage.jobs, self.stage.snapshots
-        )
+        stage = replace(self.stage, settings=settings)
         search = stage.begin(version, seed)
         over = [one for one in explore(search, stage.live(search)) if isinstance(one, SearchOver)]
         return self.store.tree(over[-1].search.tree or "")

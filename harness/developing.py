@@ -191,7 +191,7 @@ def _models(run: Run, settings: Settings, store: Store) -> _Models:
     spent = _spent(run, store, {naming.parse(name).name: most(name) for name in names})
     budget, tries = Budget(settings.budget_usd, settings.budget_tokens, settings.budget_calls, spent), StoredTries(store, run)
     if recorded is None:
-        return _Models([wiring.language_model(name, settings, budget, _unkept, tries=tries) for name in names], None)
+        return _Models([wiring.language_model(name, settings, budget, tries=tries) for name in names], None)
     full = [naming.parse(name).name for name in names]
     of = {name: [one for one in recorded.exchanges if one.request.model == name] for name in full}
     return _Models([Budgeted(Replayed(name, of[name]), budget, most(name), tries) for name in full], recorded.ended)
@@ -279,8 +279,3 @@ def _kinds(settings: Settings) -> dict[EditKind, float]:
 
 def _unknown(_: Request) -> float | None:
     return None
-
-
-def _unkept(exchange: Exchange) -> None:
-    """Leave an exchange to the run's journal, which knows what it was for."""
-    del exchange

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from harness.agents.base import Agent
     from harness.config import Settings
     from harness.explore.selectors import Selector
+    from harness.models.budget import Budget
     from harness.policy import Origin, Version
     from harness.search import Search
     from harness.store import Store
@@ -56,6 +57,8 @@ class Stage:
     agent: Agent
     jobs: Jobs
     snapshots: Snapshots
+    budget: Budget
+    """What agent and judge may spend on models together, over all searches of the stage."""
 
     def begin(self, version: Version, seed: int, name: str = "") -> Search:
         """Score the start, keep it, and record that a search begins.
@@ -81,7 +84,7 @@ class Stage:
             attempting,
             lambda version: self._fallback(search, version),
             SiblingRule(rule.sibling_context, rule.sibling_count, rule.sibling_chars),
-            self._roller(),
+            self._roller(search.plan.seed),
             {"system": _SYSTEM, "harness": __version__},
         )
 
@@ -111,7 +114,7 @@ class Stage:
             options={name: _plain(getattr(settings, name)) for name in OPTIONS} | {"agent": settings.agent},
         )
 
-    def _roller(self) -> Roller:
+    def _roller(self, seed: int) -> Roller:
         settings = self.settings
         plan = Rollouts(
             n=settings.rollouts,
@@ -123,9 +126,9 @@ class Stage:
             early_stop=settings.rollout_early_stop,
             retention=Retention(settings.rollout_keep),
         )
-        return Roller(plan, self._selector(plan.selector), self.task.direction)
+        return Roller(plan, self.selector(plan.selector, seed), self.task.direction)
 
-    def _selector(self, name: str) -> Selector:
+    def selector(self, name: str, seed: int) -> Selector:
         """Return the selector of a name: a built-in one, `judge`, or one of the operator's own as `package.module:function`.
 
         Raises:
@@ -133,7 +136,7 @@ class Stage:
         """
         selectors = Selectors()
         if self.settings.rollouts > 1 and name == JUDGE:
-            selectors.register(JUDGE, wiring.judge_selector(self.settings, self.task.statement))
+            selectors.register(JUDGE, wiring.judge_selector(self.settings, self.budget, self.task.statement, seed))
         elif ":" in name:
             selectors.register(name, wiring.imported(name))
         return selectors.named(name)
@@ -159,12 +162,15 @@ def stage(folder: Path, settings: Settings, store: Store, origin: Origin, tell: 
         SandboxError, AgentError: something is out of reach; the message names what helps.
     """
     task = reading.read(folder)
+    budget = wiring.model_budget(settings)
     with (
         wiring.sandbox(settings, origin, tell) as sandbox,
         wiring.jobs(settings, tell, ours=settings.agent == "search") as jobs,
-        wiring.agent(task, settings, tell) as agent,
+        wiring.agent(task, settings, budget, tell) as agent,
     ):
-        yield Stage(task, settings, store, sandbox, agent, jobs, wiring.snapshots(settings))
+        opened = Stage(task, settings, store, sandbox, agent, jobs, wiring.snapshots(settings), budget)
+        opened.selector(settings.rollout_selector, settings.seed)  # a wrong one is told before anything is recorded
+        yield opened
 
 
 def resumed(search: Search, settings: Settings) -> Settings:

@@ -21,12 +21,12 @@ from sandbox.base import GuestLimits, SandboxError
 from sandbox.session import SOURCE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from harness.agents.base import Agent
     from harness.config import Settings
     from harness.explore.selectors import Selector
-    from harness.models.base import Exchange, Model
+    from harness.models.base import Model
     from harness.models.budget import Budget
     from harness.models.tries import Tries
     from harness.policy import Candidate
@@ -95,14 +95,10 @@ def language_model(
     name: str,
     settings: Settings,
     budget: Budget,
-    sink: Callable[[Exchange], None],
-    stored: Iterable[Exchange] = (),
     *,
     tries: Tries | None = None,
 ) -> Model:
-    """Return a model that is asked within the budget, again where that helps; each exchange goes to the sink.
-
-    `tries` keeps every try before it leaves. What is in `stored` is answered from there.
+    """Return a model that is asked within the budget, again where that helps. `tries` keeps every try before it leaves.
 
     Raises:
         InputError: the name or a price is none.
@@ -110,13 +106,11 @@ def language_model(
     from harness.models import naming, prices  # noqa: PLC0415 - nothing of the model path is loaded without a model
     from harness.models.budget import Budgeted  # noqa: PLC0415
     from harness.models.client import Client  # noqa: PLC0415
-    from harness.models.recorded import Recorded  # noqa: PLC0415
-    from harness.models.replayed import Replayed  # noqa: PLC0415
     from harness.models.retried import Retried  # noqa: PLC0415
 
     named, given = naming.parse(name), prices.parse(settings.model_price or ())
     budgeted = Budgeted(Client(named, given.get(named.name)), budget, prices.most_usd(named, given), tries)
-    return Replayed(named.name, stored, Recorded(Retried(budgeted), sink))
+    return Retried(budgeted)
 
 
 def require_model(name: str) -> str:
@@ -323,37 +317,40 @@ def folder_of(search: Search) -> Path:
     return Path(search.plan.folder)
 
 
-def _agent(task: Task, settings: Settings, tell: Callable[[str], None]) -> Agent:
+def _agent(task: Task, settings: Settings, budget: Budget, tell: Callable[[str], None]) -> Agent:
     if settings.agent == "search":
         from harness.agents.search import SearchAgent  # noqa: PLC0415 - numpy, and what the task's moves import
 
         return SearchAgent(task)
     if settings.agent.startswith("model:"):
-        return _model_agent(settings.agent.removeprefix("model:"), settings)
+        return _model_agent(settings.agent.removeprefix("model:"), settings, budget)
     from harness.agents import naming  # noqa: PLC0415 - as for the others
 
     tell(f"agent {settings.agent} runs as your user, outside of the sandbox; what it leaves is judged inside")
     return naming.parse(settings.agent, task)
 
 
-def judge_selector(settings: Settings, statement: str) -> Selector:
+def model_budget(settings: Settings) -> Budget:
+    """Return what agents and judges of one command may spend on models together."""
+    from harness.models.budget import Budget  # noqa: PLC0415 - nothing of the model path is loaded without a model
+
+    return Budget(settings.budget_usd, settings.budget_tokens, settings.budget_calls)
+
+
+def judge_selector(settings: Settings, budget: Budget, statement: str, seed: int) -> Selector:
     """Return the selector of rollouts that asks the first model of the settings.
 
     Raises:
         InputError: no model is named.
         ModelError: it cannot be asked.
     """
-    from harness.explore.judging import JudgeSelector  # noqa: PLC0415 - nothing of the model path is loaded without a model
-    from harness.models.budget import Budget  # noqa: PLC0415
+    from harness.explore.judging import JudgeSelector  # noqa: PLC0415 - as above
 
     if not settings.model:
         raise InputError("rollout_selector is judge, and no model is named; give --model NAME, or another selector")
     name = settings.model[0]
     require_model(name)
-    budget = Budget(settings.budget_usd, settings.budget_tokens, settings.budget_calls)
-    return JudgeSelector(
-        language_model(name, settings, budget, lambda _: None), statement, settings.seed, settings.model_timeout_s
-    )
+    return JudgeSelector(language_model(name, settings, budget), statement, seed, settings.model_timeout_s)
 
 
 def imported(name: str) -> Selector:
@@ -373,15 +370,12 @@ def imported(name: str) -> Selector:
     return selector
 
 
-def _model_agent(name: str, settings: Settings) -> Agent:
+def _model_agent(name: str, settings: Settings, budget: Budget) -> Agent:
     from harness.agents.model import ModelAgent  # noqa: PLC0415 - nothing of the model path is loaded without a model
-    from harness.models.budget import Budget  # noqa: PLC0415
 
     require_model(name)
-    budget = Budget(settings.budget_usd, settings.budget_tokens, settings.budget_calls)
-    model = language_model(name, settings, budget, lambda _: None)
     return ModelAgent(
-        model,
+        language_model(name, settings, budget),
         temperature=settings.temperature,
         max_output_tokens=settings.max_output_tokens,
         timeout_s=settings.model_timeout_s,
@@ -389,14 +383,14 @@ def _model_agent(name: str, settings: Settings) -> Agent:
 
 
 @contextmanager
-def agent(task: Task, settings: Settings, tell: Callable[[str], None]) -> Iterator[Agent]:
+def agent(task: Task, settings: Settings, budget: Budget, tell: Callable[[str], None]) -> Iterator[Agent]:
     """Open who makes attempts at a task, and end what it started at the end.
 
     Raises:
         InputError: there is no such agent, or it cannot work at this task.
         AgentError, ModelError: something that it needs is missing.
     """
-    opened = _agent(task, settings, tell)
+    opened = _agent(task, settings, budget, tell)
     try:
         yield opened
     finally:

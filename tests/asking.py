@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
-from harness.models.base import Answer, Finish, Message, ModelError, Request, Role, Usage
+from harness.models.base import Answer, Exchange, Finish, Message, ModelError, Request, Role, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -103,3 +103,22 @@ def answering(body: bytes, status: int = 200, **headers: str) -> Callable[[BaseH
         handler.wfile.write(body)
 
     return reply
+
+
+class Recorded:
+    """A model whose exchanges are handed over as a run keeps them."""
+
+    def __init__(self, model: Model, sink: Callable[[Exchange], None]) -> None:
+        self._model = model
+        self._sink = sink
+        self.name = model.name
+
+    def complete(self, request: Request) -> Answer:
+        """Return the answer once it was handed over."""
+        try:
+            answer = self._model.complete(request)
+        except ModelError as error:
+            self._sink(Exchange(request, None, str(error), "2026-11-30T20:00:00Z", error.kind))
+            raise
+        self._sink(Exchange(request, answer, None, "2026-11-30T20:00:00Z"))
+        return answer

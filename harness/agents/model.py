@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import cache
@@ -62,11 +63,12 @@ class ModelAgent:
             AgentFault: no answer could be made an edit of, or none came in time.
             AgentError: the model is out of reach, or its budget is spent.
         """
+        until = time.monotonic() + assignment.timeout_s
         files = _files(assignment)
         messages = [Message(Role.USER, _prompt(assignment, files))]
         answers: list[Answer] = []
         for _ in range(1 + _REPAIRS):
-            answer = self._answered(assignment, tuple(messages), answers)
+            answer = self._answered(assignment, tuple(messages), answers, until)
             answers.append(answer)
             try:
                 changed = edited(answer.text, files, assignment.task.files)
@@ -83,10 +85,12 @@ class ModelAgent:
     def close(self) -> None:
         """Do nothing: it starts no process."""
 
-    def _answered(self, assignment: Assignment, messages: tuple[Message, ...], before: list[Answer]) -> Answer:
+    def _answered(self, assignment: Assignment, messages: tuple[Message, ...], before: list[Answer], until: float) -> Answer:
         if assignment.cancel.is_set():
             raise AgentFault("the attempt was cancelled", status="timeout", work=_work(before))
-        timeout_s = min(self._timeout_s, assignment.timeout_s)
+        timeout_s = min(self._timeout_s, until - time.monotonic())
+        if timeout_s <= 0:
+            raise AgentFault(f"took longer than {assignment.timeout_s:g} s", status="timeout", work=_work(before))
         seed = assignment.seed % 2**31
         request = Request(messages, self._model.name, self._temperature, seed, self._max_output_tokens, timeout_s)
         try:

@@ -76,7 +76,8 @@ def show(use: ModelUse) -> None:
     tokens, cost = Tokens.of(use.answers, use.tries).words, Outlay.of(use.tries).words
     say(f"\nmodels: {counted(len(use.calls), 'call')}{unanswered}, {tokens}, {cost}")
     faults = ", ".join(f"{reason} {count}" for reason, count in use.faults.items())
-    say(f"{counted(became, 'answer')} became versions" + (f"; faults: {faults}" if faults else "; no faults"))
+    what = "1 answer became a version" if became == 1 else f"{became} answers became versions"
+    say(what + (f"; faults: {faults}" if faults else "; no faults"))
     if use.broken:
         say("faulted in the sandbox: " + ", ".join(f"v{number} {kind}" for number, kind in use.broken.items()))
     if use.twins:

@@ -50,6 +50,9 @@ def show(named: str, settings: Settings, alone: Alone | None, as_json: bool) -> 
         if alone is not None:
             # Byte for byte into a file or a pipe; a terminal gets it without what could steer it.
             text = _alone(alone, version, store)
+            if as_json:
+                say_json({"version": version.number, alone.value: text})
+                return 0
             say_exactly(clean(text) if sys.stdout.isatty() else text)
             return 0
         by_model = written.written(store, version)

@@ -6,6 +6,7 @@ A name holds no key, since it stands in settings, stores and manifests: it may s
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from harness.errors import InputError
@@ -42,7 +43,13 @@ class Named:
 
     @property
     def key_is_in(self) -> str | None:
-        """Return the variable that the key is read from; None where only the client knows."""
+        """Return the variable that the key is read from; None where only the client knows, or where none is sent.
+
+        The usual variable of compatible servers goes to this machine and its network alone: to any other host a key is
+        sent where the name says which.
+        """
+        if self.key_variable is None and self.provider == COMPATIBLE and not _is_near(self.url or ""):
+            return None
         return self.key_variable or _KEY_VARIABLES.get(self.provider)
 
 
@@ -61,6 +68,16 @@ def parse(text: str) -> Named:
     if not at or not model:
         raise InputError(f"model {text!r} says not where it answers; {_WISH}")
     return _compatible(model, "http" + address)
+
+
+def _is_near(url: str) -> bool:
+    """Return whether a host is this machine, or of a private network by its address or its name."""
+    host = urlsplit(url).hostname or ""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host == "localhost" or "." not in host or host.endswith((".local", ".localhost", ".internal", ".lan"))
+    return address.is_loopback or address.is_private or address.is_link_local
 
 
 def _compatible(model: str, address: str) -> Named:

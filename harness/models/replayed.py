@@ -9,19 +9,18 @@ from harness.models.base import ModelError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from harness.models.base import Answer, Exchange, Model, Request
+    from harness.models.base import Answer, Exchange, Request
 
 
 class Replayed:
-    """A model of this name as it answered once. Where nothing was stored `live` is asked; without that, it is an error.
+    """A model of this name as it answered once. Where nothing was stored there is no answer: an error.
 
     Of several exchanges with one request the first that was answered counts. A request that only ever failed fails again in
     the same way: leave out of `exchanges` the failures that are to be asked once more.
     """
 
-    def __init__(self, name: str, exchanges: Iterable[Exchange], live: Model | None = None) -> None:
+    def __init__(self, name: str, exchanges: Iterable[Exchange]) -> None:
         self.name = name
-        self._live = live
         self._known: dict[str, Exchange] = {}
         for exchange in exchanges:
             known = self._known.get(exchange.request.digest)
@@ -33,9 +32,7 @@ class Replayed:
         exchange = self._known.get(request.digest)
         if exchange is not None:
             return exchange.outcome()
-        if self._live is None:
-            raise ModelError(
-                f"{self.name}: no stored answer to request {request.digest[:12]}; a replayed run must have the trees, settings "
-                "and seed of the recorded one, and the same version of the harness"
-            )
-        return self._live.complete(request)
+        raise ModelError(
+            f"{self.name}: no stored answer to request {request.digest[:12]}; a replayed run must have the trees, settings "
+            "and seed of the recorded one, and the same version of the harness"
+        )

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from harness.models.base import ErrorKind, Exchange, ModelError
 from harness.models.journal import Call
-from harness.models.recorded import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from harness.models.base import Answer, Model, Request
     from harness.models.journal import Asked, Journal, Outcome
+
+
+def utc_now() -> str:
+    """Return this second: ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 class Answered(NamedTuple):

@@ -110,7 +110,8 @@ class _Refused(Exception):  # noqa: N818 - as ProposalFault: the untrusted side'
 
     def __init__(self, reason: str, message: str, *, again: bool, advice: str = "", edited: Edited | None = None) -> None:
         super().__init__(message)
-        self.told = "\n".join(filter(None, [f"{reason}: {message}", advice]))
+        self.told = f"{reason}: {message}"
+        self.advice = advice
         self.outcome = Outcome(reason, message, edited.lesson if edited else "", edited.rationale if edited else "")
         self.again = again
 
@@ -253,7 +254,7 @@ class ModelProposer:
                 self._asker.end(answered, refused.outcome)
                 if not refused.again:
                     return None
-                ask = replace(ask, repair=Repair(answered.answer.text, refused.told))
+                ask = replace(ask, repair=Repair(answered.answer.text, refused.told, refused.advice))
                 continue
             self._asker.end(answered, Outcome(None, "", edited.lesson, edited.rationale))
             return _candidate(edited, draw)

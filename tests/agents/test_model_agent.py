@@ -79,7 +79,7 @@ def test_a_block_is_made_and_the_hypothesis_and_cost_are_on_record(assignment: A
     (request,) = model.asked
     assert "STEP = 1" in request.messages[0].text
     assert "fixed" not in request.messages[0].text, "a file that may not be changed is not shown"
-    assert request.timeout_s == 30.0
+    assert request.timeout_s == 30.0, "the shorter of the model's and what is left of the attempt's"
 
 
 def test_a_whole_file_a_new_one_and_several_at_once(assignment: Assignment) -> None:

@@ -5,39 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from asking import Scripted, asked, error_of, said
+from asking import Recorded, Scripted, asked, error_of, said
 
-from harness.models.base import ContextOverflow, ErrorKind, Exchange, ModelError, ModelTimeout
+from harness.models.base import ErrorKind, Exchange, ModelError, ModelTimeout
 from harness.models.budget import Budget, Budgeted
-from harness.models.recorded import Recorded, utc_now
 from harness.models.replayed import Replayed
 from harness.models.retried import Retried
+from harness.propose.asking import utc_now
 
 AT = "2026-11-30T20:00:00Z"
-
-
-def test_every_exchange_is_handed_over_the_failed_ones_too() -> None:
-    kept: list[Exchange] = []
-    model = Recorded(Scripted([said(), ModelTimeout("slow"), ContextOverflow("long")]), kept.append, lambda: AT)
-    first, second, third = asked("1"), asked("2"), asked("3")
-
-    model.complete(first)
-    error_of(model, second)
-    error_of(model, third)
-
-    assert kept == [
-        Exchange(first, said(), None, AT),
-        Exchange(second, None, "slow", AT, ErrorKind.TIMEOUT),
-        Exchange(third, None, "long", AT, ErrorKind.OVERFLOW),
-    ]
-
-
-def test_nobody_sees_an_answer_that_could_not_be_kept() -> None:
-    def full(_: Exchange) -> None:
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"):
-        Recorded(Scripted([said()]), full).complete(asked())
 
 
 def test_time_is_written_as_everywhere_in_the_store() -> None:
@@ -64,14 +40,11 @@ def outcome(model: Recorded | Replayed, request: object) -> object:
         return type(error), str(error)
 
 
-def test_a_request_that_was_never_made_is_an_error_without_a_live_model_and_is_asked_with_one() -> None:
+def test_a_request_that_was_never_made_is_an_error() -> None:
     stored = [Exchange(asked("1"), said("stored"), None, AT)]
-    live = Scripted([said("live")])
 
     assert asked("2").digest[:12] in str(error_of(Replayed("scripted:m", stored), asked("2")))
-    assert Replayed("scripted:m", stored, live).complete(asked("1")).text == "stored"
-    assert Replayed("scripted:m", stored, live).complete(asked("2")).text == "live"
-    assert live.requests == [asked("2")]
+    assert Replayed("scripted:m", stored).complete(asked("1")).text == "stored"
 
 
 def test_an_answer_counts_before_failures_with_the_same_request() -> None:

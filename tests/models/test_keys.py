@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import pytest
-from asking import answering, asked, completion, error_of, serving
+from asking import Recorded, answering, asked, completion, error_of, serving
 from builders import tree
 
 from harness import config, score, wiring
@@ -23,7 +23,6 @@ from harness.models import naming
 from harness.models.base import Exchange, ModelError, exchange_fields
 from harness.models.client import Client
 from harness.models.journal import Asked
-from harness.models.recorded import Recorded
 from harness.models.redaction import MASK, keys, redacted
 from harness.models.retried import Retried
 from harness.store.records import RunPlan
@@ -246,3 +245,37 @@ def test_a_text_that_is_made_to_be_slow_to_search_is_not() -> None:
     redacted("\\" * 2**20, {"MY_KEY": "/" * 20})
 
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize(
+    ("url", "variable"),
+    [
+        ("http://127.0.0.1:8080/v1", "OPENAI_COMPATIBLE_API_KEY"),
+        ("http://localhost:8080/v1", "OPENAI_COMPATIBLE_API_KEY"),
+        ("http://192.168.1.7:8000/v1", "OPENAI_COMPATIBLE_API_KEY"),
+        ("http://gpu-box:8000/v1", "OPENAI_COMPATIBLE_API_KEY"),
+        ("https://models.example.com/v1", None),
+        ("https://8.8.8.8/v1", None),
+        ("https://models.example.com/v1#MY_KEY", "MY_KEY"),
+    ],
+)
+def test_the_usual_key_goes_to_this_network_and_elsewhere_only_the_one_that_is_named(url: str, variable: str | None) -> None:
+    assert naming.parse(f"openai-compatible:m@{url}").key_is_in == variable
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "use sk-proj-abcdefghijklmnop1234 for it",
+        "Authorization: Bearer abcdef123456.ghi",
+        "postgresql://user:hunter2secret@db/harness",
+    ],
+)
+def test_what_looks_like_a_key_is_masked_wherever_it_comes_from(text: str) -> None:
+    assert "***" in redacted(text, {})
+    assert not any(part in redacted(text, {}) for part in ("abcdefghijklmnop", "abcdef123456", "hunter2"))
+
+
+def test_a_short_key_is_masked_where_its_variable_is_named() -> None:
+    assert redacted("it is q7Zx here", {"MINE": "q7Zx"}, also=("MINE",)) == "it is *** here"
+    assert redacted("it is q7Zx here", {"SOME_KEY": "q7Zx"}) == "it is q7Zx here"

@@ -15,7 +15,6 @@ from harness.models import naming
 from harness.models.base import ContextOverflow, ErrorKind, Exchange, Finish
 from harness.models.budget import Budget, Budgeted
 from harness.models.client import Client
-from harness.models.recorded import Recorded
 from harness.models.replayed import Replayed
 from harness.models.retried import Retried
 
@@ -42,9 +41,7 @@ def replayed(request: Request) -> Replayed:
 
 
 BEFORE_ANOTHER = {
-    "recorded": lambda request: Recorded(script(request), lambda _: None),
     "replayed": replayed,
-    "replayed, else live": lambda request: Replayed(request.model, (), script(request)),
     "retried": lambda request: Retried(script(request)),
     "budgeted": lambda request: Budgeted(script(request), Budget(tokens=10**6), lambda _: None),
 }

@@ -15,7 +15,7 @@ from builders import tree
 
 from harness import config, treefile, wiring
 from harness.cli.app import run
-from harness.models.base import Exchange, Message, Request, Role
+from harness.models.base import Message, Request, Role
 from harness.models.budget import Budget, BudgetSpentError
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ def test_a_key_in_a_models_url_is_not_shown(folder: Path, capsys: pytest.Capture
         assert "planted" not in captured.out + captured.err
 
 
-def test_a_wired_model_is_recorded_within_its_budget_and_answers_stored_requests_without_asking() -> None:
-    kept: list[Exchange] = []
+def test_a_wired_model_is_asked_within_its_budget() -> None:
     calls: list[int] = []
 
     def reply(handler: object) -> None:
@@ -160,15 +159,13 @@ def test_a_wired_model_is_recorded_within_its_budget_and_answers_stored_requests
         settings = config.load({"model_price": f"{name}=1/1"}).settings
         request = Request((Message(Role.USER, "Say yes."),), name, 0.0, 1, 100, 20.0)
         budget = Budget(usd=0.0003)
-        model = wiring.language_model(name, settings, budget, kept.append)
-        model.complete(request)
-        again = wiring.language_model(name, settings, budget, kept.append, kept)
-        assert again.complete(request).text == "fresh"
+        model = wiring.language_model(name, settings, budget)
+        assert model.complete(request).text == "fresh"
         other = Request((Message(Role.USER, "x" * 200),), name, 0.0, 1, 100, 20.0)
         with pytest.raises(BudgetSpentError):
-            again.complete(other)
+            model.complete(other)
 
-    assert (len(kept), len(calls)) == (1, 1)
+    assert len(calls) == 1
     assert budget.spent.usd == pytest.approx(0.00011)
 
 

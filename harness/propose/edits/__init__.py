@@ -4,7 +4,7 @@ from harness.propose.edits.applying import apply
 from harness.propose.edits.base import Edited, EditKind, FaultReason, ProposalFault
 from harness.propose.edits.forms import REASONS, answer_form
 from harness.propose.edits.parameters import allowed_values
-from harness.propose.edits.repair import advice, repair_request, repairable
+from harness.propose.edits.repair import advice, repairable
 from harness.propose.edits.samecode import same_code, shape
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "allowed_values",
     "answer_form",
     "apply",
-    "repair_request",
     "repairable",
     "same_code",
     "shape",

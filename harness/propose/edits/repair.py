@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from harness.propose.edits.base import EditKind, FaultReason, ProposalFault
-from harness.propose.edits.forms import answer_form
 
 _FINAL = (FaultReason.REFUSED,)
 _CODE = (EditKind.BLOCKS, EditKind.WHOLE, EditKind.CROSS)
@@ -24,9 +23,3 @@ def repairable(fault: ProposalFault) -> bool:
 def advice(fault: ProposalFault, kind: EditKind) -> str:
     """Return what may help to answer this kind of edit after all, nothing where the fault's message says enough."""
     return _ADVICE.get(fault.reason, "") if kind in _CODE else ""
-
-
-def repair_request(fault: ProposalFault, kind: EditKind) -> str:
-    """Return what to tell the model: what was wrong, and in which form to answer."""
-    told = f"Your answer could not be applied ({fault.reason}): {fault.message}"
-    return "\n\n".join(filter(None, [told, advice(fault, kind), f"Answer again, all of it, with {answer_form(kind)}"]))
