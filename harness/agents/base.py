@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
 from harness.errors import HarnessError
-from sandbox.api import Cost
+from sandbox.api import HYPOTHESIS_CHARACTERS, Cost
 
 if TYPE_CHECKING:
     import threading
@@ -32,9 +32,9 @@ class Hypothesis:
     reason: str = ""
 
     def sentence(self) -> str:
-        """Return it as a node's hypothesis: one line, empty where nothing was said."""
+        """Return it as a node's hypothesis: one line, empty where nothing was said, cut where too much was."""
         head = f"[{self.component}] {self.statement}" if self.component else self.statement
-        return f"{head} ({self.reason})" if self.reason else head
+        return (f"{head} ({self.reason})" if self.reason else head)[:HYPOTHESIS_CHARACTERS]
 
 
 class SiblingState(StrEnum):

@@ -17,7 +17,7 @@ from harness.explore.takeover import Fixed, told
 from harness.task.base import Assessment
 from harness.tree import Attempt
 from harness.workspaces.base import WorkspaceFault
-from sandbox.api import FEEDBACK_CHARACTERS, HYPOTHESIS_CHARACTERS
+from sandbox.api import FEEDBACK_CHARACTERS
 from sandbox.owner import owned_folder
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class Attempting:
                 "usd": work.cost.usd,
                 "evaluator_seconds": round(found.seconds, 4),
             },
-            hypothesis=work.hypothesis.sentence()[:HYPOTHESIS_CHARACTERS],
+            hypothesis=work.hypothesis.sentence(),
             snapshot=snapshot,
             terminal=True if work.terminal or found.terminal else None,
             created_at=round(time.time(), 3),

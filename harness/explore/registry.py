@@ -32,35 +32,28 @@ class Registry:
 
     def __init__(self, flights: Iterable[Flight] = ()) -> None:
         self._flights = {flight.attempt: flight for flight in flights}
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        with self._changed:
+        with self._lock:
             return len(self._flights)
 
     def add(self, flight: Flight) -> None:
         """Register a flight; one of the same attempt is replaced."""
-        with self._changed:
+        with self._lock:
             self._flights[flight.attempt] = flight
 
     def remove(self, attempt: str) -> None:
         """Take a flight out; one that is not there is none the less gone."""
-        with self._changed:
+        with self._lock:
             self._flights.pop(attempt, None)
-            self._changed.notify_all()
 
     def reset(self) -> None:
         """Take every flight out."""
-        with self._changed:
+        with self._lock:
             self._flights.clear()
-            self._changed.notify_all()
 
     def snapshot(self) -> tuple[Flight, ...]:
         """Return the flights as they are now; later changes do not reach what was returned."""
-        with self._changed:
+        with self._lock:
             return tuple(sorted(self._flights.values(), key=lambda flight: flight.number))
-
-    def wait_for_room(self, limit: int, timeout_s: float | None = None) -> bool:
-        """Wait until fewer than `limit` attempts are in flight and return whether that is so; wakes when one ends."""
-        with self._changed:
-            return self._changed.wait_for(lambda: len(self._flights) < limit, timeout_s)

@@ -111,11 +111,12 @@ def _told(one: Finished) -> Sibling:
 
 
 def _capped(told: Sequence[Sibling], rule: SiblingRule) -> tuple[Sibling, ...]:
+    """Keep the first, as far as there is room; one that says more than what is left is left out, and silences nobody."""
     kept: list[Sibling] = []
     left = rule.chars
-    for one in told[: rule.count]:
-        left -= len(one.hypothesis.sentence()) + len(one.strategy)
-        if left < 0:
-            break
-        kept.append(one)
+    for one in told:
+        chars = len(one.hypothesis.sentence()) + len(one.strategy)
+        if chars <= left and len(kept) < rule.count:
+            kept.append(one)
+            left -= chars
     return tuple(kept)

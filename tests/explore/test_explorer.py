@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
 from live_parts import ONE_AT_A_TIME, WIDE_THEN_DEEP, Bench, Counts, breaks, fails, naps
 
-from harness.agents.base import SiblingState
+from harness.agents.base import AgentFault, SiblingState, Work
+from harness.agents.prompt import prompt
 from harness.errors import HarnessError, InputError
 from harness.explore.base import AttemptEnded, Decided, FellBack, SearchOver
 from harness.explore.explorer import explore
@@ -22,7 +25,7 @@ from sandbox.base import GuestLimits
 from sandbox.local import LocalSandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from harness.agents.base import Assignment
@@ -339,6 +342,91 @@ def test_a35_a_new_branch_is_told_what_its_batch_plans_and_what_was_tried(bench:
     opened_later = [one for one in bench.agent.seen.values() if not one.lineage and one.attempt not in ("a1", "a2", "a3")]
     assert {one.state for late in opened_later for one in late.siblings} >= {SiblingState.SUCCEEDED}
     assert all(not one.siblings for one in bench.agent.seen.values() if one.lineage)
+
+
+def test_a11_a_policy_that_wants_nothing_is_asked_again_when_an_attempt_has_ended_and_not_before(
+    bench: Bench, sandbox: LocalSandbox
+) -> None:
+    source = (
+        "class Policy:\n    def __init__(self, c): pass\n"
+        "    def decide(self, v): return [] if v.pending or v.attempts > 4 else [0]\n"
+    )
+    bench.agent = Counts(naps)
+    done = over(run(bench, bench.begin(source, mode=Mode.ASYNC, limits=Limits(99, 8, 40)), sandbox))
+
+    decisions = bench.store.decisions(done.search)
+    assert done.search.stop is SearchStop.POLICY_STOPPED
+    assert [(one.seen, bool(one.picks)) for one in decisions] == [
+        (seen, wants) for seen in range(5) for wants in (True, False)
+    ] + [(5, False)]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a32_two_attempts_at_once_each_see_their_own_parent_and_siblings(bench: Bench, sandbox: LocalSandbox, mode: Mode) -> None:
+    """Both have been told before either works, and are told nothing else while they do."""
+    source = (
+        "class Policy:\n    def __init__(self, c): pass\n    def decide(self, v):\n"
+        "        if v.pending: return []\n        return [0, 0] if not v.attempts else [1, 2] if v.attempts == 2 else []\n"
+    )
+    together, working = threading.Barrier(2, timeout=20), {}
+
+    def meet(assignment: Assignment) -> None:
+        together.wait()
+        working[assignment.attempt] = assignment
+        together.wait()
+
+    bench.agent = Counts(meet)
+    rule = SiblingRule(SiblingContext.ALWAYS)
+    done = over(run(bench, bench.begin(source, mode=mode, slots=2), sandbox, siblings=rule))
+
+    first, second, *_ = [node for node, _, _ in _scores(bench, done)]  # as they ended, which is another order in async mode
+    lineages = {name: [step.attempt for step in one.lineage] for name, one in working.items()}
+    assert lineages == {"a1": [], "a2": [], "a3": [first], "a4": [second]}
+    assert [one.attempt for one in working["a2"].siblings] == ["a1"]
+    assert [one.attempt for one in working["a3"].siblings] == [second]
+    assert [(one.attempt, one.state) for one in working["a4"].siblings] == [("a3", SiblingState.IN_FLIGHT)]
+    assert all(working[name] is bench.agent.seen[name] for name in working)
+
+
+def empty(assignment: Assignment) -> None:
+    raise AgentFault("", status="failed", work=Work())
+
+
+def unforeseen(assignment: Assignment) -> None:
+    raise AgentFault("broke off", status="failed")
+
+
+def too_late(assignment: Assignment) -> None:
+    raise AgentFault("was ended by its limit", status="timeout")
+
+
+@pytest.mark.parametrize("outcome", [lambda _: None, unforeseen, too_late, empty], ids=["ok", "failed", "cancelled", "empty"])
+def test_a33_context_is_gone_after_every_outcome(
+    bench: Bench, sandbox: LocalSandbox, outcome: Callable[[Assignment], None]
+) -> None:
+    """New branches are told of each other at the same time; what continues them, in the same threads, is told nothing."""
+    source = (
+        "class Policy:\n    def __init__(self, c): pass\n    def decide(self, v):\n"
+        "        return [0, 0, 0] if not v.attempts else [1, 2, 3] if v.attempts == 3 else []\n"
+    )
+    together = threading.Barrier(3, timeout=20)
+
+    def meet(assignment: Assignment) -> None:
+        together.wait()
+        if not assignment.lineage:
+            outcome(assignment)
+
+    bench.agent = Counts(meet)
+    done = over(run(bench, bench.begin(source), sandbox))
+
+    told = {name: [one.attempt for one in given.siblings] for name, given in bench.agent.seen.items()}
+    assert told == {"a1": [], "a2": ["a1"], "a3": ["a2", "a1"], "a4": [], "a5": [], "a6": []}
+    assert done.attempts == 6
+    absent = prompt(replace(bench.agent.seen["a3"], siblings=()))
+    assert prompt(bench.agent.seen["a3"]) != absent
+    assert all(
+        prompt(bench.agent.seen[name]) == prompt(replace(bench.agent.seen[name], siblings=())) for name in ("a4", "a5", "a6")
+    )
 
 
 def test_a1_without_sibling_context_nothing_is_told_and_the_attempts_are_the_same(bench: Bench, sandbox: LocalSandbox) -> None:

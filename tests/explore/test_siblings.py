@@ -26,7 +26,7 @@ from harness.propose import templates
 from harness.replay import InProcess
 from harness.search import Finished, SiblingContext
 from harness.tree import Attempt, Direction
-from sandbox.api import Context, Frontier, Limits, Outcome
+from sandbox.api import HYPOTHESIS_CHARACTERS, Context, Frontier, Limits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,16 +105,16 @@ def test_a5_every_scheduler_checks_its_parameters(template: templates.Template) 
 class World:
     """A policy in a live tree in which attempts end when they are told to."""
 
-    def __init__(self, name: str, limits: Limits | None = None, **params: Any) -> None:
+    def __init__(self, name: str, limits: Limits | None = None, frontier: Frontier = Frontier.LEAF, **params: Any) -> None:
         template = next(one for one in templates.schedulers() if one.name == name)
         space: dict[str, Any] = {}
         exec(compile(templates.render(template, templates.defaults(template) | params), name, "exec"), space)  # noqa: S102 - our own
         self._policy = space["Policy"]
         self.limits = limits or Limits(1000, 64, None)
-        self.tree = LiveTree((0.0, "ok", {}, "", (None, None, None), ""), self.limits, Frontier.LEAF)
+        self.tree = LiveTree((0.0, "ok", {}, "", (None, None, None), ""), self.limits, frontier)
         self.flying: list[int] = []
         self.parents: list[int] = [-1]
-        self._decider = InProcess(self._policy, Context({}, 7, self.limits, "leaf"))
+        self._decider = InProcess(self._policy, Context({}, 7, self.limits, frontier.value))
         self._round = 0
 
     def ask(self) -> list[int]:
@@ -125,15 +125,15 @@ class World:
         self.flying += picks
         return picks
 
-    def end(self, node: int, score: float | None = 1.0) -> int:
+    def end(self, node: int, score: float | None = 1.0, seconds: float | None = None) -> int:
         """End an attempt from a node, and return its id."""
         self.flying.remove(node)
-        outcome: Outcome = (score, "ok" if score is not None else "failed", {}, "", (None, None, None), "")
+        outcome: Outcome = (score, "ok" if score is not None else "failed", {}, "", (seconds, None, None), "")
         self.parents.append(node)
         return self.tree.reveal(node, outcome)
 
 
-NAMES = ("turns", "chance", "puct")
+NAMES = ("turns", "share", "chance", "puct")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -161,6 +161,52 @@ def test_a8_what_is_in_flight_is_not_picked_again(name: str) -> None:
 
     assert sorted(picks) == sorted(set(picks))
     assert len(picks) == 6
+    assert world.ask() == []
+
+
+@pytest.mark.parametrize("exploration", [0.0, 0.5])
+def test_a16_on_the_frontier_of_any_node_inner_ones_are_picked_as_well_and_none_in_flight(exploration: float) -> None:
+    """Which nodes may be picked is the search's `frontier`: leaves only, or any node."""
+    picked: dict[Frontier, list[int]] = {}
+    for frontier in Frontier:
+        world = World("puct", frontier=frontier, width=2, batch=1, exploration=exploration)
+        world.ask()
+        world.ask()
+        world.end(0, 1.0)
+        world.end(0, 5.0)
+        picked[frontier] = [*world.ask()]
+        world.end(2, 0.5)  # a step back: on any frontier, node 2 is still the better place to go on from
+        for _ in range(3):
+            picks = world.ask()
+            assert not [pick for pick in picks if world.flying.count(pick) > 1]
+            picked[frontier] += picks
+
+    assert picked[Frontier.ANY].count(2) > picked[Frontier.LEAF].count(2) == 1
+
+
+def test_a58_time_is_shared_among_branches_also_with_those_nobody_has_gone_on_from() -> None:
+    world = World("share", width=3, batch=1)
+    for _ in range(3):
+        world.ask()
+    pace = {1: 10.0, 2: 1.0, 3: 5.0}
+    branch = {world.end(0, seconds=pace[number]): number for number in (1, 2, 3)}
+    spent = dict(pace)
+    for _ in range(60):
+        (pick,) = world.ask()
+        number = branch[pick]
+        branch[world.end(pick, seconds=pace[number])] = number
+        spent[number] += pace[number]
+
+    assert max(spent.values()) - min(spent.values()) <= 10.0
+    assert world.parents.count(0) == 3
+
+
+def test_a58_an_attempt_without_recorded_time_counts_and_opens_no_branch() -> None:
+    world = World("share", width=2, batch=2)
+    world.ask()
+    first, second = world.end(0, None), world.end(0, seconds=4.0)
+
+    assert world.ask() == [first, second]
     assert world.ask() == []
 
 
@@ -251,12 +297,12 @@ def test_a17_a18_a_failure_is_never_better_than_a_success_and_nothing_raises(nam
     world = World(name, width=3, batch=1, **params)
     for _ in range(3):
         world.ask()
-    for score in (None, -5.0, 1e300):
+    for score in (None, -1.7e308, 1.7e308):
         world.end(0, score)
 
     (pick,) = world.ask()
 
-    assert pick == (1 if name == "turns" else 3)
+    assert pick == (1 if name in ("turns", "share") else 3)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -322,6 +368,15 @@ def test_a27_context_is_capped_newest_and_best_first_in_both_senses() -> None:
     assert told(tree, chars=25) == ["a2", "a3"]
 
 
+def test_a27_one_that_says_too_much_is_cut_and_silences_nobody() -> None:
+    tree = made((1, None, 1.0), (2, None, 2.0), (3, None, 3.0))
+    wordy = Hypothesis("c", "x" * 50_000, "y" * 50_000)
+
+    assert len(wordy.sentence()) == HYPOTHESIS_CHARACTERS
+    assert told(tree, [Flight("a4", 4, None, wordy)]) == ["a4", "a3", "a2", "a1"]
+    assert told(tree, [Flight("a4", 4, None, wordy)], chars=30) == ["a3", "a2", "a1"]
+
+
 def test_a28_the_same_tree_and_flights_give_the_same_context() -> None:
     tree = made((1, None, 1.0), (2, None, 1.0), (3, None, 1.0))
     flights = [flight(4), flight(5)]
@@ -373,23 +428,6 @@ def test_a36_a_flight_is_registered_by_attempt_replaced_and_removed_without_ado(
     assert [(one.attempt, one.hypothesis.component) for one in registry.snapshot()] == [("a1", "c1"), ("a2", "other")]
     registry.reset()
     assert len(registry) == 0
-
-
-def test_a11_a_waiter_wakes_when_an_attempt_ends_and_gives_up_in_time() -> None:
-    registry = Registry([flight(1), flight(2)])
-    assert not registry.wait_for_room(2, timeout_s=0.01)
-    woken = threading.Event()
-
-    def wait() -> None:
-        if registry.wait_for_room(2, timeout_s=10):
-            woken.set()
-
-    waiter = threading.Thread(target=wait)
-    waiter.start()
-    registry.remove("a1")
-    waiter.join(10)
-
-    assert woken.is_set()
 
 
 def test_a45_threads_that_register_and_remove_leave_an_empty_registry() -> None:
