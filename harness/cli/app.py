@@ -684,7 +684,7 @@ def trees_workspace(
     raise typer.Exit(workspace(node, folder, tree, settings, apply=apply, dry_run=dry_run, as_json=as_json))
 
 
-@trees_app.command("sweep")
+@trees_app.command("sweep", short_help="Remove workspaces that no search needs.")
 def trees_sweep(context: typer.Context, store: of.Store = None, config: of.Config = None, as_json: of.AsJson = False) -> None:
     """Remove workspaces of attempts that no search of the store needs any more."""
     from harness.cli.workspaces import sweep
