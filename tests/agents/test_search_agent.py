@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -13,13 +18,14 @@ import pytest
 
 from harness.agents.base import AgentError, AgentFault, Assignment, Hypothesis, Sibling, SiblingState, Step
 from harness.agents.search import SearchAgent
+from harness.agents.search.worker import load_moves
 from harness.errors import InputError
 from harness.task import reading
 from harness.task.evaluator import Evaluator
 from sandbox.localjob import LocalJobs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 TASKS = Path(__file__).parents[2] / "examples" / "tasks"
 WITH_MOVES = ("circle_packing", "autocorrelation_first", "autocorrelation_third", "sums_and_differences")
@@ -40,6 +46,52 @@ MOVES = Slow()
 """
 
 
+BUSY = """
+import os, subprocess, time
+from pathlib import Path
+class Busy:
+    families = ("only",)
+    operators = ("wait",)
+    temperatures = (0.0,)
+    effort = 1.0
+    direction = "max"
+    file = "answer.json"
+    def open(self, rng, family, effort):
+        helper = subprocess.Popen(["sleep", "60"])
+        there = Path(__file__).with_name("ids")
+        there.with_suffix(".new").write_text(f"{os.getpid()} {helper.pid}")
+        there.with_suffix(".new").rename(there)
+        time.sleep(60)
+    move = load = dump = keep = open
+MOVES = Busy()
+"""
+HARNESS = """
+import sys, threading
+from dataclasses import replace
+from pathlib import Path
+from harness.agents.base import Assignment
+from harness.agents.search import SearchAgent
+from harness.task import reading
+task = replace(reading.read(Path(sys.argv[1])), moves=Path(sys.argv[2]))
+SearchAgent(task).work(Assignment(task, Path(sys.argv[3]), "a1", 7, 60.0, threading.Event()))
+"""
+WITH_DATACLASS = """
+from __future__ import annotations
+from dataclasses import dataclass
+@dataclass
+class Plain:
+    families: tuple[str, ...] = ("only",)
+    operators: tuple[str, ...] = ("wait",)
+    temperatures: tuple[float, ...] = (0.0,)
+    effort: float = 1.0
+    direction: str = "max"
+    file: str = "answer.json"
+    def open(self, rng, family, effort): ...
+    move = load = dump = keep = open
+MOVES = Plain()
+"""
+
+
 @pytest.fixture(scope="module")
 def agents() -> Iterator[dict[str, SearchAgent]]:
     made = {name: SearchAgent(reading.read(TASKS / name)) for name in WITH_MOVES}
@@ -53,6 +105,21 @@ def assignment(name: str, workspace: Path, **fields: object) -> Assignment:
     workspace.mkdir()
     (workspace / "answer.json").write_text((task.start / "answer.json").read_text())
     return replace(Assignment(task, workspace, "a1", 7, 60.0, threading.Event()), **fields)  # type: ignore[arg-type]
+
+
+def running(process: int) -> bool:
+    """Return whether a process is there and no zombie that waits for whoever adopted it."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def within(seconds: float, said: Callable[[], bool]) -> bool:
+    until = time.monotonic() + seconds
+    while not (there := said()) and time.monotonic() < until:
+        time.sleep(0.02)
+    return there
 
 
 def step(score: float | None, status: str = "ok") -> Step:
@@ -155,6 +222,59 @@ def test_an_attempt_that_takes_too_long_is_ended_with_its_process(tmp_path: Path
     agent.close()
     with pytest.raises(AgentError, match="closed"):
         agent.work(slow)
+
+
+def test_what_the_moves_started_is_ended_with_an_attempt_that_takes_too_long(tmp_path: Path) -> None:
+    moves = tmp_path / "moves.py"
+    moves.write_text(BUSY)
+    task = replace(reading.read(TASKS / "circle_packing"), moves=moves)
+    agent = SearchAgent(task)
+    busy = replace(assignment("circle_packing", tmp_path / "w"), task=task, timeout_s=60.0)
+    threading.Thread(target=lambda: within(20, (tmp_path / "ids").exists) and busy.cancel.set()).start()
+
+    with pytest.raises(AgentFault):
+        agent.work(busy)
+
+    worker, helper = map(int, (tmp_path / "ids").read_text().split())
+    assert within(5, lambda: not running(worker) and not running(helper))
+    agent.close()
+
+
+def test_a_process_in_the_middle_of_an_attempt_ends_when_the_harness_is_killed(tmp_path: Path) -> None:
+    moves = tmp_path / "moves.py"
+    moves.write_text(BUSY)
+    workspace = assignment("circle_packing", tmp_path / "w").workspace
+    harness = subprocess.Popen([sys.executable, "-c", HARNESS, str(TASKS / "circle_packing"), str(moves), str(workspace)])
+    try:
+        assert within(20, (tmp_path / "ids").exists)
+    finally:
+        harness.kill()
+        harness.wait()
+    worker, helper = map(int, (tmp_path / "ids").read_text().split())
+    try:
+        assert within(5, lambda: not running(worker) and not running(helper))
+    finally:
+        for left in filter(running, (worker, helper)):
+            os.kill(left, signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("way", "told"), [("os._exit(5)", "with code 5"), ("os.kill(os.getpid(), 9)", "by signal 9")])
+def test_a_process_that_ends_by_itself_is_an_error_of_ours(tmp_path: Path, way: str, told: str) -> None:
+    moves = tmp_path / "moves.py"
+    moves.write_text(SLOW.replace("import json, time", "import os, time").replace("time.sleep(60)", way))
+    task = replace(reading.read(TASKS / "circle_packing"), moves=moves)
+    agent = SearchAgent(task)
+
+    with pytest.raises(AgentError, match=told):
+        agent.work(replace(assignment("circle_packing", tmp_path / "w"), task=task))
+    assert agent._idle == []
+
+
+def test_moves_may_define_dataclasses(tmp_path: Path) -> None:
+    moves = tmp_path / "moves.py"
+    moves.write_text(WITH_DATACLASS)
+
+    assert load_moves(moves).families == ("only",)
 
 
 def test_a_task_without_moves_says_what_to_write(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import threading
@@ -111,9 +112,13 @@ class SearchAgent:
         return answer
 
     def _gone(self, process: subprocess.Popen[str]) -> AgentError:
-        return AgentError(
-            f"a process of the search agent ended with code {process.wait()} ({self._path}); what it wrote stands above"
+        ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie, so that its group can be ended
+        how = (
+            "by itself"
+            if ended is None
+            else f"{'with code' if ended.si_code == os.CLD_EXITED else 'by signal'} {ended.si_status}"
         )
+        return AgentError(f"a process of the search agent ended {how} ({self._path}); what it wrote stands above")
 
     def _taken(self) -> subprocess.Popen[str]:
         with self._lock:
@@ -162,7 +167,10 @@ def _avoided(assignment: Assignment) -> list[str]:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    process.kill()
+    """End a process and what the moves in it started."""
+    if process.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             with suppress(OSError):

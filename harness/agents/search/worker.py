@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import signal
 import sys
+import threading
 import time
 import zlib
 from dataclasses import asdict
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -44,10 +48,12 @@ def load_moves(path: Path) -> TaskMoves:
     Raises:
         InputError: the file cannot be run, or defines no `MOVES`.
     """
-    spec = importlib.util.spec_from_file_location("task_moves", path)
+    name = f"task_moves_{zlib.crc32(os.fsencode(path)):08x}"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise InputError(f"{path}: is no Python file; expected the moves of a task")
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where dataclasses look for what their annotations name
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -125,16 +131,28 @@ def state_of(workspace: Path) -> dict[str, Any] | None:
 
 
 def main() -> None:
-    """Answer until the input ends, which it does when the harness does."""
+    """Answer until the input ends, which it does when the harness does; then all of the process group ends at once."""
     moves = load_moves(Path(sys.argv[1]))
     answers, sys.stdout = sys.stdout, sys.stderr  # what a task's moves print is no answer
-    for line in sys.stdin:
+    asked: SimpleQueue[str] = SimpleQueue()
+    threading.Thread(target=_listen, args=(asked,), daemon=True).start()
+    while True:
+        line = asked.get()
         try:
             said = attempt(moves, json.loads(line))
         except Exception as error:  # noqa: BLE001 - the door to moves that somebody wrote: their mistakes are attempts that failed
             said = {"fault": {"status": "failed", "message": f"{type(error).__name__}: {error}"}, "notes": "", "cpu_s": 0.0}
         answers.write(json.dumps(said) + "\n")
         answers.flush()
+
+
+def _listen(asked: SimpleQueue[str]) -> None:
+    """Pass on what is asked, also while an attempt is being made, so that the end of the input ends that attempt too."""
+    for line in sys.stdin:
+        asked.put(line)
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    os._exit(0)
 
 
 if __name__ == "__main__":
