@@ -192,6 +192,21 @@ def test_what_nobody_names_is_removed_and_the_rest_stays_whole(snapshots: GitSna
         snapshots.restore(two, tmp_path / "gone")
 
 
+@pytest.mark.parametrize("lost", ["idx", "pack"])
+def test_a_pack_that_was_half_written_is_written_again(snapshots: GitSnapshots, tmp_path: Path, lost: str) -> None:
+    """A writer may be killed between a pack and its index."""
+    write(tmp_path / "w", {f"f{number}": (os.urandom(2_000), False) for number in range(40)})
+    address = snapshots.take(tmp_path / "w")
+    (half,) = (tmp_path / "snapshots" / "objects" / "pack").glob(f"*.{lost}")
+    half.unlink()
+    assert snapshots.damaged([address]) == [f"snapshot {address} cannot be restored: object {address} is missing"]
+
+    assert snapshots.take(tmp_path / "w") == address
+    snapshots.restore(address, tmp_path / "again")
+    assert read(tmp_path / "again") == read(tmp_path / "w")
+    assert [path.suffix for path in sorted(half.parent.iterdir())] == [".idx", ".pack"]
+
+
 def test_what_was_just_taken_is_spared(tmp_path: Path) -> None:
     """Its address may not be written down yet."""
     snapshots = GitSnapshots(tmp_path / "snapshots")
