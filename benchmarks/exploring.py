@@ -8,9 +8,12 @@ a search of 1,000 nodes over its first: in time, where 1 is linear, and in memor
 from __future__ import annotations
 
 import gc
+import shutil
+import sqlite3
 import statistics
 import tempfile
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,6 +107,8 @@ def rows() -> Iterator[Row]:
     """Yield the cost of an attempt, one at a time and side by side, and how a large tree grows."""
     with tempfile.TemporaryDirectory() as name:
         room = Path(name)
+        floor = statistics.median(_bare(room / f"bare{turn}", FEW) for turn in range(3))
+        yield Row("the floor of an attempt: a copied folder and a row in SQLite", f"{floor * 1000:.1f} ms", "", met=None)
         _watched(room / "first", FEW, 1, Mode.ROUNDS)  # the first one imports
         for slots, mode in ((1, Mode.ROUNDS), (SLOTS, Mode.ROUNDS), (SLOTS, Mode.ASYNC)):
             spent = statistics.median(_watched(room / f"{slots}{mode}{turn}", FEW, slots, mode).attempt_s for turn in range(3))
@@ -122,6 +127,21 @@ def rows() -> Iterator[Row]:
             words = f"{early:.0f} to {late:.0f} MiB"
             met = late - early <= MEMORY_WISH_MIB
             yield Row(f"{what}: memory at a quarter, at the end", words, f"+{MEMORY_WISH_MIB:.0f} MiB", met=met)
+
+
+def _bare(room: Path, attempts: int) -> float:
+    """Return the seconds that it takes to copy a folder of one file and to commit a row, for each attempt."""
+    start = room / "start"
+    start.mkdir(parents=True)
+    (start / "answer.txt").write_text("0")
+    with closing(sqlite3.connect(room / "bare.db")) as database:
+        database.execute("CREATE TABLE attempts (number INTEGER PRIMARY KEY, score REAL, words TEXT)")
+        began = time.perf_counter()
+        for number in range(attempts):
+            shutil.copytree(start, room / f"w{number}")
+            with database:
+                database.execute("INSERT INTO attempts VALUES (?, ?, ?)", (number, float(number), "w" * 500))
+        return (time.perf_counter() - began) / attempts
 
 
 def _watched(room: Path, attempts: int, slots: int, mode: Mode) -> Watched:
