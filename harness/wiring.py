@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from harness.policy import Candidate
     from harness.propose.base import Proposer
     from harness.score import Evaluation, Result
-    from harness.search import Search
     from harness.store import Store
     from harness.task.base import Task
     from harness.workspaces.git import GitSnapshots
@@ -310,11 +309,6 @@ def start_candidate() -> Candidate:
     start = templates.as_it_comes(START)
     assert start is not None  # noqa: S101 - it comes with the harness
     return start
-
-
-def folder_of(search: Search) -> Path:
-    """Return the folder of a search's task."""
-    return Path(search.plan.folder)
 
 
 def _agent(task: Task, settings: Settings, budget: Budget, tell: Callable[[str], None]) -> Agent:

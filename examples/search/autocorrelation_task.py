@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +33,7 @@ class AutocorrelationTask:
     """Step functions whose autocorrelation is to be as flat as possible; `signed` ones may be negative."""
 
     direction = "min"
+    file = "answer.json"
     families: tuple[str, ...] = tuple(_STARTS)
     operators: tuple[str, ...] = ("soften", "sharpen", "linear", "refine", "shake", "shift")
     temperatures: tuple[float, ...] = (0.0, 0.0, 0.0003, 0.001)
@@ -81,6 +83,16 @@ class AutocorrelationTask:
             case _:
                 raise ValueError(f"no operator is called {operator!r}; there are {', '.join(self.operators)}")
         return self._proposal(heights)
+
+    def load(self, text: str) -> Array:
+        """Return the heights that a live search's answer holds."""
+        return np.array(json.loads(text)["heights"], dtype=np.float64)
+
+    def dump(self, answer: Array) -> str:
+        """Return the heights as a live search's answer: as they are."""
+        return json.dumps({"heights": [float(height) for height in answer]})
+
+    keep = dump
 
     def _proposal(self, heights: Array) -> Proposal:
         if not np.isfinite(heights).all() or heights.sum() <= 0.0:

@@ -10,10 +10,7 @@ import re
 import time
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from functools import cache
 from typing import TYPE_CHECKING
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from harness.agents.base import AgentError, AgentFault, Hypothesis, Work
 from harness.agents.edits import edited
@@ -22,7 +19,7 @@ from harness.models.base import ContextOverflow, Message, ModelError, ModelTimeo
 from harness.models.budget import BudgetSpentError
 from harness.propose.edits.base import ProposalFault
 from harness.propose.prompts.base import Foreign
-from harness.propose.prompts.fence import Fence, KeyTakenError
+from harness.propose.prompts.rendering import fenced
 from sandbox.api import Cost
 
 if TYPE_CHECKING:
@@ -156,35 +153,15 @@ def _prompt(assignment: Assignment, files: Mapping[str, str]) -> str:
         if len(text) <= left:
             shown[name], left = text, left - len(text)
     asked = prompt(assignment)
-    attempt = 0
-    while True:
-        fence = Fence([asked, *shown.values()], attempt)
-        try:
-            return (
-                _environment()
-                .get_template("attempt-edits.md.j2")
-                .render(
-                    attempt=asked,
-                    files=[{"name": _plain(name), "text": Foreign(text)} for name, text in sorted(shown.items())],
-                    left_out=sorted(_plain(name) for name in files.keys() - shown.keys()),
-                    data=fence.data,
-                )
-            )
-        except KeyTakenError:
-            attempt += 1
+    return fenced(
+        "attempt-edits",
+        [asked, *shown.values()],
+        attempt=asked,
+        files=[{"name": _plain(name), "text": Foreign(text)} for name, text in sorted(shown.items())],
+        left_out=sorted(_plain(name) for name in files.keys() - shown.keys()),
+    )
 
 
 def _plain(name: str) -> str:
     """Return a file's name as it may stand outside of a fence."""
     return "".join(character if character.isalnum() or character in "._-/" else "?" for character in name)[:200]
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("policy_templates", "prompts"),
-        undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - a prompt is text and no page
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )

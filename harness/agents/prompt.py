@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from harness.propose.prompts.base import Foreign
-from harness.propose.prompts.fence import Fence, KeyTakenError, quoted
+from harness.propose.prompts.fence import quoted
+from harness.propose.prompts.rendering import fenced
 
 if TYPE_CHECKING:
     from harness.agents.base import Assignment, Sibling, Step
@@ -19,26 +17,16 @@ def prompt(assignment: Assignment) -> str:
     task = assignment.task
     lineage = [_step(step) for step in assignment.lineage]
     siblings = [_sibling(sibling) for sibling in assignment.siblings]
-    attempt = 0
-    while True:
-        fence = Fence([task.statement, *lineage, *siblings], attempt)
-        try:
-            text = (
-                _environment()
-                .get_template("attempt.md.j2")
-                .render(
-                    statement=Foreign(task.statement),
-                    direction=task.direction.value,
-                    files=task.files,
-                    lineage=[Foreign(line) for line in lineage],
-                    siblings=[Foreign(line) for line in siblings],
-                    data=fence.data,
-                )
-            )
-        except KeyTakenError:
-            attempt += 1
-        else:
-            return f"{assignment.strategy}\n\n{text}" if assignment.strategy else text
+    text = fenced(
+        "attempt",
+        [task.statement, *lineage, *siblings],
+        statement=Foreign(task.statement),
+        direction=task.direction.value,
+        files=task.files,
+        lineage=[Foreign(line) for line in lineage],
+        siblings=[Foreign(line) for line in siblings],
+    )
+    return f"{assignment.strategy}\n\n{text}" if assignment.strategy else text
 
 
 def _step(step: Step) -> str:
@@ -48,14 +36,3 @@ def _step(step: Step) -> str:
 def _sibling(sibling: Sibling) -> str:
     said = quoted(sibling.hypothesis.sentence(), 500)
     return f"{sibling.attempt}: {sibling.state.value}, score {sibling.score}, {quoted(sibling.strategy, 100)}: {said}"
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("policy_templates", "prompts"),
-        undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - a prompt is text and no page
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import exploring, wiring
@@ -20,7 +21,6 @@ from harness.policy import Origin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from harness.config import Loaded
     from harness.exploring import Stage
@@ -75,7 +75,7 @@ def _resume(request: Request, loaded: Loaded) -> int:
         search = unfinished(str(request.resume), store)
         settings = exploring.resumed(search, loaded.settings)
         # What steers was agreed to when the search began: nothing is asked again.
-        with exploring.stage(wiring.folder_of(search), settings, store, Origin.TEMPLATE, note) as stage:
+        with exploring.stage(Path(search.plan.folder), settings, store, Origin.TEMPLATE, note) as stage:
             note(f"search {search.number} of {search.plan.task} goes on")
             return _told(stage, [search], request, loaded)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import InputError, RefusedError, reason_of
-from harness.task.base import AGENT_FOLDER
+from harness.explore.takeover import entries
 
 
 class ChangeKind(StrEnum):
@@ -41,7 +41,7 @@ _Content: TypeAlias = "tuple[str, bool, bytes] | None"  # "link" or "file", exec
 
 def changes(before: Path, after: Path) -> list[Change]:
     """Return what differs between two workspaces, by path; the agent's own folder is left out."""
-    old, new = _files(before), _files(after)
+    old, new = ({name for name, _ in entries(folder)} for folder in (before, after))
     found = []
     for path in sorted(old | new):
         was, became = _content(before / path), _content(after / path)
@@ -102,17 +102,6 @@ def _write(wanted: list[Change], after: Path, target: Path) -> None:
                 raise
     except OSError as error:
         raise InputError(f"{target}: {reason_of(error)}; nothing was changed") from error
-
-
-def _files(folder: Path) -> set[str]:
-    found = set()
-    for place, folders, names in os.walk(folder):
-        here = Path(place)
-        if here == folder and AGENT_FOLDER in folders:
-            folders.remove(AGENT_FOLDER)
-        links = [name for name in folders if (here / name).is_symlink()]
-        found |= {str((here / name).relative_to(folder)) for name in (*names, *links)}
-    return found
 
 
 def _content(path: Path) -> _Content:

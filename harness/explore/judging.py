@@ -10,15 +10,13 @@ import json
 import random
 import re
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from harness.explore.selectors import Choice, first_successful
 from harness.models.base import Message, ModelError, Request, Role
 from harness.propose.prompts.base import Foreign
-from harness.propose.prompts.fence import Fence, KeyTakenError, shortened
+from harness.propose.prompts.fence import shortened
+from harness.propose.prompts.rendering import fenced
 from sandbox.api import Cost
 
 if TYPE_CHECKING:
@@ -70,17 +68,12 @@ class JudgeSelector:
         texts = [
             f"{shortened(one.output, _OUTPUT_CHARACTERS)}\n\nThe evaluator said: {one.feedback or '(nothing)'}" for one in shown
         ]
-        attempt = 0
-        while True:
-            fence = Fence([self.statement, *texts], attempt)
-            try:
-                return (
-                    _environment()
-                    .get_template("judge-rollouts.md.j2")
-                    .render(statement=Foreign(self.statement), tries=[Foreign(text) for text in texts], data=fence.data)
-                )
-            except KeyTakenError:
-                attempt += 1
+        return fenced(
+            "judge-rollouts",
+            [self.statement, *texts],
+            statement=Foreign(self.statement),
+            tries=[Foreign(text) for text in texts],
+        )
 
 
 def _named(text: str, count: int) -> int | None:
@@ -99,14 +92,3 @@ def _cost(answer: Answer) -> Cost:
     tokens = (answer.usage.input_tokens, answer.usage.output_tokens)
     used = None if tokens[0] is None or tokens[1] is None else float(tokens[0] + tokens[1])
     return Cost(answer.latency_s, used, answer.cost_usd)
-
-
-@cache
-def _environment() -> Environment:
-    return Environment(
-        loader=PackageLoader("policy_templates", "prompts"),
-        undefined=StrictUndefined,
-        autoescape=False,  # noqa: S701 - a prompt is text and no page
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )

@@ -63,8 +63,7 @@ def siblings(
     tips.sort(key=lambda one: (one.attempt.score is None, -sense * (one.attempt.score or 0.0), -one.number))
     told = [
         Sibling(flight.attempt, SiblingState.IN_FLIGHT, flight.hypothesis, flight.strategy)
-        for flight in sorted(flights, key=lambda flight: -flight.number)
-        if flight in flying
+        for flight in sorted(flying, key=lambda flight: -flight.number)
     ]
     return _capped([*told, *map(_told, tips)], rule)
 

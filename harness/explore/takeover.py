@@ -32,7 +32,7 @@ class Fixed:
     @classmethod
     def of(cls, workspace: Path, patterns: Sequence[str]) -> Fixed:
         """Return what stands there now."""
-        found = {name: _mark(path) for name, path in _entries(workspace) if not _is_free(name, patterns)}
+        found = {name: _mark(path) for name, path in entries(workspace) if not _is_free(name, patterns)}
         return cls(found, tuple(patterns), frozenset(_folders(workspace)))
 
     def put_back(self, workspace: Path, original: Callable[[], Path]) -> list[str]:
@@ -40,7 +40,7 @@ class Fixed:
 
         `original` gives a folder with the workspace as it was; it is asked only where something has to come from there.
         """
-        here = {name: path for name, path in _entries(workspace) if not _is_free(name, self.patterns)}
+        here = {name: path for name, path in entries(workspace) if not _is_free(name, self.patterns)}
         odd = sorted(name for name in here.keys() | self.files.keys() if self._differs(name, here.get(name)))
         for name in odd:
             if name in here:
@@ -69,7 +69,7 @@ def told(left_out: Sequence[str]) -> str:
     return f"Not among the files that may be changed, and left out: {names}."
 
 
-def _entries(workspace: Path) -> Iterator[tuple[str, Path]]:
+def entries(workspace: Path) -> Iterator[tuple[str, Path]]:
     """Yield every file and link, never following one, the agent's own folder left out."""
     for place, folders, names in os.walk(workspace):
         here = Path(place)

@@ -6,7 +6,7 @@ asking again what was answered, and how a version is followed back to the prompt
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -81,33 +81,3 @@ class Journal(Protocol):
 
     def put_aside(self, aside: PutAside) -> None:
         """Keep why models are asked no more: for the rest of the run, whoever takes it on."""
-
-
-class InMemory:
-    """A journal that lasts as long as its process."""
-
-    def __init__(self) -> None:
-        self._calls: dict[tuple[int, int], Call] = {}
-        self._aside: PutAside | None = None
-
-    def calls(self) -> Sequence[Call]:
-        """Return every call, by position and number."""
-        return [self._calls[key] for key in sorted(self._calls)]
-
-    def exchanged(self, asked: Asked, number: int, exchange: Exchange) -> None:
-        """Keep an exchange."""
-        self._calls.setdefault((asked.position, number), Call(asked, number, exchange))
-
-    def ended(self, asked: Asked, number: int, outcome: Outcome) -> None:
-        """Keep what came of an answer."""
-        call = self._calls[asked.position, number]
-        if call.outcome is None:
-            self._calls[asked.position, number] = replace(call, outcome=outcome)
-
-    def aside(self) -> PutAside | None:
-        """Return why models are asked no more."""
-        return self._aside
-
-    def put_aside(self, aside: PutAside) -> None:
-        """Keep why models are asked no more."""
-        self._aside = self._aside or aside

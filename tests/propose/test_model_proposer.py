@@ -14,7 +14,7 @@ from harness.developing import StoredJournal
 from harness.evolve import Progress, Split, evolve
 from harness.models.base import ContextOverflow, Finish, ModelError, ModelTimeout
 from harness.models.budget import Budget, Budgeted, BudgetSpentError
-from harness.models.journal import Because, InMemory
+from harness.models.journal import Because
 from harness.policy import Candidate, EventKind, Origin
 from harness.propose.edits import EditKind
 from harness.propose.mix import Mix
@@ -345,13 +345,3 @@ def test_a_model_may_set_parameters_and_choose_templates(store: Store) -> None:
 
     candidate = step.judged.version.candidate
     assert (candidate.origin, candidate.template, candidate.rationale) == (Origin.TEMPLATE, "greedy", "cheap")
-
-
-def test_a_journal_in_memory_serves_as_well(store: Store) -> None:
-    run = begun(store, 2)
-    journal = InMemory()
-    made = replace(means(store, run, Told([whole(policy(3, 3))])), journal=journal)
-
-    steps_of(run, store, ModelProposer(made, 3))
-
-    assert [call.outcome is not None for call in journal.calls()] == [True]

@@ -5,10 +5,7 @@ Pure but for reading the templates and the trees that are shown: the same ask gi
 
 from __future__ import annotations
 
-from functools import cache
 from typing import TYPE_CHECKING, Any
-
-from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from harness.models.base import Message, Role
 from harness.propose.edits import answer_form
@@ -17,6 +14,7 @@ from harness.propose.prompts.choices import choices_told
 from harness.propose.prompts.fence import Fence, KeyTakenError, clean, figure, shortened
 from harness.propose.prompts.fitting import Part, fewest_left_out, without
 from harness.propose.prompts.gathering import behaviour_told, gather
+from harness.propose.prompts.rendering import environment
 from harness.propose.prompts.standing import Standing
 from harness.propose.prompts.told import evidence
 from harness.score import Weight
@@ -163,15 +161,3 @@ def _headed(judged: Judged) -> dict[str, Any]:
 
 def _render(name: str, **said: Any) -> str:
     return environment().get_template(f"{name}.md.j2").render(said).strip() + "\n"
-
-
-@cache
-def environment() -> Environment:
-    """Return what reads the prompts' templates: nothing undefined is passed over, nothing is escaped."""
-    return Environment(  # noqa: S701 - the product is text for a model; escaping for HTML would break it
-        loader=PackageLoader("policy_templates", "prompts"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
