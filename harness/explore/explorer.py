@@ -201,16 +201,17 @@ class _Run:
 
     # Attempts
 
-    def begin(self, place: Place, after: Place | None) -> None:
-        """Start an attempt. What it is told of others is what was known now, and what the one `after` which it comes plans."""
+    def begin(self, place: Place) -> None:
+        """Start an attempt. What it is told of others is what was known now, and what all that were asked for before it plan."""
         made = dict(self._known)
+        earlier = [one for one in self.reserved.values() if one.number < place.number]
         parent = None if place.parent is None else made[place.parent].attempt
         told: list[tuple[Sibling, ...]] = []
         lock = threading.Lock()
 
         def others() -> tuple[Sibling, ...]:
-            if after is not None:
-                after.is_planned.wait()
+            for one in earlier:
+                one.is_planned.wait()
             with lock:  # the tries at one pick are told the same
                 if not told:
                     flights = [flight for flight in self._registry.snapshot() if flight.number < place.number]
@@ -392,12 +393,9 @@ class _Rounds(_Run):
 
     def _batch(self) -> Iterator[Progress]:
         """Make what is missing of the batch, and reveal it."""
-        after = None
         for number in sorted(self.reserved):
-            place = self.reserved[number]
             if number not in self.recorded:
-                self.begin(place, after)
-            after = place
+                self.begin(self.reserved[number])
         while self.flying:
             for finished in self.landed():
                 yield self.ended(finished)
@@ -421,7 +419,8 @@ class _Slots(_Run):
             self.reveal(finished)
             yield self.ended(finished, resumed=True)
         if decision is None:
-            self._begin(list(self.reserved.values()))
+            for place in self.reserved.values():
+                self.begin(place)
 
     def going(self) -> Iterator[Progress]:
         """Ask whenever a slot is free, unless the policy wants nothing until something has ended."""
@@ -432,7 +431,8 @@ class _Slots(_Run):
                 if answer is None:
                     continue
                 decision, places = answer
-                self._begin(places)
+                for place in places:
+                    self.begin(place)
                 if not decision.picks and not self.flying:
                     self.stop = SearchStop.POLICY_STOPPED
                     return
@@ -444,9 +444,3 @@ class _Slots(_Run):
                 is_waiting = False
             else:
                 return
-
-    def _begin(self, places: list[Place]) -> None:
-        after = None
-        for place in places:
-            self.begin(place, after)
-            after = place

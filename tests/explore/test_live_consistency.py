@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from harness.agents.base import Assignment
+    from harness.agents.base import Assignment, Hypothesis
     from harness.explore.base import Progress
     from harness.search import Search
 
@@ -193,6 +193,35 @@ def test_a62_with_the_same_seed_a_search_is_the_same_and_with_another_it_is_not(
 
     assert first == again
     assert [score for _, _, score in first] != [score for _, _, score in other]
+
+
+def test_a28_taken_up_again_an_attempt_knows_of_all_before_it_also_of_one_that_is_slow_to_plan(
+    bench: Bench, sandbox: LocalSandbox
+) -> None:
+    """The second attempt is on record already when the first one has to be made again, beside the third."""
+
+    class PlansSlowly(Counts):
+        def plan(self, assignment: Assignment) -> Hypothesis:
+            time.sleep(0.3 if assignment.attempt == "a1" else 0.0)
+            return super().plan(assignment)
+
+    def stays_unless_second(assignment: Assignment) -> None:
+        if assignment.attempt in {"a1", "a3"}:
+            assignment.cancel.wait(10)
+
+    whole = bench.begin(WIDE_THEN_DEEP)
+    run(bench, whole, sandbox)
+    told = bench.agent.seen["a3"].siblings
+    assert [one.hypothesis.component for one in told] == ["answer", "answer"]
+
+    bench.agent = Counts(stays_unless_second)
+    search = bench.begin(WIDE_THEN_DEEP)
+    stopped_after(bench, search, sandbox, 1)
+    assert [one.number for one in bench.store.attempts(search)] == [2]
+
+    bench.agent = PlansSlowly()
+    run(bench, search, sandbox)
+    assert bench.agent.seen["a3"].siblings == told
 
 
 @pytest.mark.parametrize("after", [1, 3, 6, 10, 14])

@@ -180,7 +180,7 @@ def test_a_policy_that_the_kernel_ends_for_want_of_memory_is_told_from_these() -
     """Past its own limit, which is off here, only the container's is left: the same signal, and much memory held."""
     sandbox = DockerSandbox(warm=0, without={"rlimits"})
     hoards = UNHURRIED.replace("for _ in range(40): time.sleep(0.01)", "self.hoard = [bytearray(2**20) for _ in range(10**6)]")
-    with sandbox.open(hoards, LIMITS) as session:
+    with sandbox.open(hoards, replace(LIMITS, decision_cpu_s=20.0)) as session:
         replay = session.start(context())
         with pytest.raises(PolicyFault) as raised:
             replay.decide(FIRST)
