@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 _LIMITS = GuestLimits()
 _JOB_LIMITS = JobLimits()
 _LONGEST_BATCH = 64
-_ENDED = wire.ENDED.pack(wire.ENDED_MARK, 0, wire.NO_CALL, 0, 9, 0, 10_000, 0, 2_000, 60 * 2**10, *bytes(13))  # of want of memory
-_HOSTILE_ENDED = wire.ENDED.pack(wire.ENDED_MARK, 0, 101, 0xC000003E, 9, *bytes(18))
+_NO_NOTES = bytes(wire.NOTES_BYTES)
+# Of want of memory.
+_ENDED = wire.ENDED.pack(wire.ENDED_MARK, 0, wire.NO_CALL, 0, 9, 0, 10_000, 0, 2_000, 60 * 2**10, *bytes(13)) + _NO_NOTES
+_HOSTILE_ENDED = wire.ENDED.pack(wire.ENDED_MARK, 0, 101, 0xC000003E, 9, *bytes(18)) + _NO_NOTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +297,14 @@ TARGETS = (
     Target(
         "ends, from a runner",
         take_ends,
-        ((_ENDED, _HOSTILE_ENDED, _ENDED + wire.PRINTED.pack(2**63).ljust(wire.NOTES_BYTES, b"\x9b"), wire.FAILED_MARK + b"no"),),
+        (
+            (
+                _ENDED,
+                _HOSTILE_ENDED,
+                _ENDED[: wire.ENDED.size] + wire.PRINTED.pack(2**63).ljust(wire.NOTES_BYTES, b"\x9b"),
+                wire.FAILED_MARK + b"no",
+            ),
+        ),
     ),
     Target("greetings", take_greetings, ((wire.UP.pack(wire.UP_MARK, 0x030B02F0, 7, True), wire.FAILED_MARK + b"no lock"),)),
     Target("batches against the rules", take_batches, ((_ids(0, 0, 0), _ids(1, 2), _ids(4, 5)),)),

@@ -6,13 +6,13 @@ import json
 import re
 import textwrap
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.replay import Trajectory, replay
+from harness.replay import Stop, Trajectory, replay
 from harness.tree import Attempt, Root, Tree
-from sandbox.api import Context, Limits
+from sandbox.api import Context, Limits, PolicyFault
 from sandbox.base import GuestLimits
 
 if TYPE_CHECKING:
@@ -160,5 +160,8 @@ def drive(session: Session, start: Context | None = None, tree: Tree | None = No
     driven = Driven(session, start)
     trajectory = replay(tree or small_tree(), driven, start.limits)
     if driven.guest is not None:
-        driven.guest.finish()
+        try:
+            driven.guest.finish()
+        except PolicyFault as late:
+            return replace(trajectory, stop=Stop.POLICY_ERROR, fault=late.fault)
     return trajectory

@@ -228,6 +228,9 @@ class _Worker:
         context = Context(self._job.params, settings.seed, settings.limits, frontier.value)
         decider = _Sandboxed(self._sessions[which], context, self._over)
         trajectory = replay(tree, decider, settings.limits, frontier)
+        late = decider.end()
+        if late is not None:
+            trajectory = replace(trajectory, stop=Stop.POLICY_ERROR, fault=late)
         result = replace(_result(self._job, tree, trajectory), **decider.measured())
         if trajectory.fault is None:
             return result
@@ -270,8 +273,17 @@ class _Sandboxed:
             self._output = fault.output
             raise
 
+    def end(self) -> Fault | None:
+        """End the process, and return the fault of one that had ended by itself after its last answer."""
+        if self._guest is not None:
+            try:
+                self._guest.finish()
+            except PolicyFault as broken:
+                return broken.fault
+        return None
+
     def measured(self) -> dict[str, Any]:
-        """End the process and return what it used, as fields of `Result`."""
+        """Return what the process used, once it has ended, as fields of `Result`."""
         if self._guest is None:
             return {"output": self._output}
         usage = self._guest.finish()

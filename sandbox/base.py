@@ -71,7 +71,12 @@ class GuestReplay(Protocol):
         """
 
     def finish(self) -> Usage:
-        """End the process, wait until nothing of it is left, and return what it used. May be called again."""
+        """End the process, wait until nothing of it is left, and return what it used. May be called again.
+
+        Raises:
+            PolicyFault: the process had ended by itself, after its last answer; raised once.
+            SandboxError: our side failed.
+        """
 
     @property
     def output(self) -> str:

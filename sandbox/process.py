@@ -35,6 +35,7 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 _CREDENTIALS_SPACE = socket.CMSG_SPACE(_CREDENTIALS.size)
 _TIMEVAL = struct.Struct("ll")
 _MOST_BYTES = 2**53  # a count may be the process's own claim; this much every store and every JSON reader can hold
+_ENDED_BYTES = wire.ENDED.size + wire.NOTES_BYTES
 _FRAME_BYTES = wire.FAULT.size + wire.MESSAGE_BYTES + wire.TRACEBACK_BYTES
 
 
@@ -161,7 +162,14 @@ class Process:
         return list(struct.unpack_from(f"<{size // 4}I", frame, wire.ANSWER.size))
 
     def finish(self) -> Usage:
-        """End the process, wait until nothing of it is left, and return what it used."""
+        """End the process, wait until nothing of it is left, and return what it used. May be called again, after a fault as well.
+
+        To wait for that is what a process does with its last answer. Not to is a fault: otherwise a policy that ends in one way
+        or another would have its runner, of which the next process is a copy, do one thing or another, with nobody the wiser.
+        """
+        if self._end is None and not _was_waiting(self._wait_for_end()):
+            fault = _cause_of_death(replace(self._wait_for_end(), by_us=False), self._cpu_limit_s, self._limits)
+            self._stop(replace(fault, message=f"{fault.message}, after its last answer"))
         end = self._wait_for_end()
         return Usage(end.cpu_s, time.monotonic() - self._started_at, end.memory_bytes, self.output_bytes, self.decisions)
 
@@ -232,18 +240,19 @@ class Process:
     def _wait_for_end(self, grace_s: float = 0.0, order: bytes = wire.KILL_MARK) -> _End:
         if self._end is None:
             by_us = self._early_end is None and not (grace_s and select.select([self._control], [], [], grace_s)[0])
-            self._channel.close()
             try:
                 if by_us:
                     self._control.send(order)
-                frame = self._early_end or self._control.recv(wire.ENDED.size + wire.NOTES_BYTES)
+                frame = self._early_end or self._control.recv(_ENDED_BYTES)
             except TimeoutError as error:
                 raise RunnerLostError(f"the runner has been silent for {PATIENCE_S:.0f} s") from error
             except OSError as error:
                 raise RunnerLostError(f"the runner is gone: {error}") from error
+            finally:
+                self._channel.close()  # not before, or the process would end by itself
             if frame[:1] == wire.FAILED_MARK:
                 raise SandboxError(f"the sandbox's runner failed: {frame[1:].decode('utf-8', 'replace')}")
-            if len(frame) not in {wire.ENDED.size, wire.ENDED.size + wire.NOTES_BYTES} or frame[:1] != wire.ENDED_MARK:
+            if len(frame) != _ENDED_BYTES or frame[:1] != wire.ENDED_MARK:
                 raise RunnerLostError("the runner is gone")
             _, _, call, machine, status, *usage = wire.ENDED.unpack_from(frame)
             user_s, user_us, system_s, system_us, memory_kib = usage[:5]
@@ -256,8 +265,6 @@ class Process:
 
     def _take_notes(self, notes: bytes) -> str:
         """Keep what the process has printed, by its own account, and return the traceback that it has left."""
-        if not notes:
-            return ""
         (printed,) = wire.PRINTED.unpack_from(notes)
         self.output_bytes = min(printed, _MOST_BYTES)
         ring = notes[wire.PRINTED.size : wire.PRINTED.size + wire.OUTPUT_TAIL_BYTES]
@@ -417,7 +424,7 @@ class Process:
         asked_at = time.monotonic()
         try:
             self._control.send(wire.PING_MARK)
-            while (frame := self._control.recv(wire.ENDED.size + wire.NOTES_BYTES))[:1] != wire.PONG_MARK:
+            while (frame := self._control.recv(_ENDED_BYTES))[:1] != wire.PONG_MARK:
                 if frame[:1] != wire.ENDED_MARK or self._early_end is not None:
                     raise RunnerLostError("the runner answers out of turn")
                 self._early_end = frame
@@ -486,6 +493,11 @@ def clock_of_next(told: Callable[[], float]) -> Callable[[], float]:
         return 0.0 if cpu_s == of_last else cpu_s
 
     return clock
+
+
+def _was_waiting(end: _End) -> bool:
+    """Return whether the process was there to be killed, and in no call that no policy needs."""
+    return os.WIFSIGNALED(end.status) and os.WTERMSIG(end.status) == signal.SIGKILL and end.call == wire.NO_CALL
 
 
 def _is_killed_from_outside(end: _End, cpu_limit_s: int, limits: GuestLimits) -> bool:

@@ -7,6 +7,7 @@ time under the same policy, it was the policy's doing, unless the backend knows 
 from __future__ import annotations
 
 import marshal
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -45,7 +46,8 @@ class RunnerSession:
             )
         _admit(self._source)
         if self._replay is not None:
-            self._replay.finish()
+            with suppress(PolicyFault):  # which whoever asked nothing more of that replay does not want to know
+                self._replay.finish()
         self._replay = SandboxedReplay(self, context)
         return self._replay
 
@@ -118,6 +120,7 @@ class SandboxedReplay:
         self._questions: list[bytes] = []
         self._answers: list[list[int]] = []
         self._usage: Usage | None = None
+        self._round: int | None = None
         try:
             self._process = session.begin(context)
         except RunnerLostError as lost:
@@ -128,6 +131,7 @@ class SandboxedReplay:
         number = len(self._questions)
         seen: Any = (number, observation.round, observation.revealed, observation.closed, observation.pending)
         question = marshal.dumps(seen, wire.MARSHAL_VERSION)
+        self._round = observation.round
         self._questions.append(question)
         try:
             try:
@@ -140,10 +144,16 @@ class SandboxedReplay:
         return answer
 
     def finish(self) -> Usage:
-        """End the process, wait until nothing of it is left, and return what it used. May be called again."""
+        """End the process, wait until nothing of it is left, and return what it used. May be called again.
+
+        Raises:
+            PolicyFault: it had not waited for that; raised once.
+        """
         if self._usage is None:
             try:
                 self._usage = self._process.finish()
+            except PolicyFault as broken:
+                raise PolicyFault(replace(broken.fault, round=self._round)) from None
             except RunnerLostError:  # what was decided stands
                 self._usage = self._process.abandon()
                 self._session.drop_runner()

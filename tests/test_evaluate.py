@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import select
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -158,6 +159,47 @@ def test_a_refused_policy_is_never_run(sandbox: Sandbox) -> None:
     results = list(evaluate(refused, TREES, sandbox))
 
     assert [result.trajectory.fault for result in results] == [refusal] * len(TREES)
+
+
+class UntilItEnds:
+    """A sandbox that gives each policy the time to end by itself when it has stopped its search."""
+
+    name = "patient"
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+
+    def open(self, source: str, limits: GuestLimits) -> Any:
+        """Return a session whose replays wait with their last answer."""
+        session: Any = self._sandbox.open(source, limits)
+        start = session.start
+
+        def started(context: Context) -> Any:
+            guest = start(context)
+            decide = guest.decide
+
+            def decided(observation: Observation) -> list[int]:
+                picks: list[int] = decide(observation)
+                if not picks:
+                    select.select([session._running().control], [], [], 60.0)
+                return picks
+
+            guest.decide = decided
+            return guest
+
+        session.start = started
+        return session
+
+
+def test_a_policy_that_ends_its_process_has_no_value_even_when_it_has_stopped_its_search(sandbox: Sandbox) -> None:
+    leaves = "import os; os.write(3, b'A' + bytes(4)); os._exit(0)"
+
+    (result,) = evaluate(job(leaves), TREES[:1], UntilItEnds(sandbox))  # type: ignore[arg-type]
+
+    assert result.trajectory.stop is Stop.POLICY_ERROR
+    assert result.trajectory.fault is not None
+    assert (result.trajectory.fault.kind, result.trajectory.fault.round) == (FaultKind.EXITED, 1)
+    assert result.figures.value is None
 
 
 def test_what_a_policy_prints_and_uses_comes_with_its_result(sandbox: Sandbox) -> None:

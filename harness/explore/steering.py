@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from sandbox.api import Context, Fault, FaultKind, PolicyFault
@@ -62,5 +63,6 @@ class Steering:
     def take_over(self, version: Version) -> None:
         """Let another version decide from here on; it will be shown everything at once."""
         if self._policy is not None:
-            self._policy.finish()
+            with suppress(PolicyFault):  # what it does after its last answer decides nothing any more
+                self._policy.finish()
         self.version, self._policy, self._has_seen = version, None, False

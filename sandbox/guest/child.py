@@ -201,6 +201,7 @@ class Child:
             os.write(_CHANNEL, wire.CODE.pack(wire.CODE_MARK, len(code)))
             for start in range(0, len(code), wire.CHUNK_BYTES):
                 os.write(_CHANNEL, code[start : start + wire.CHUNK_BYTES])
+            os.read(_CHANNEL, 1)  # never returns: the host ends who has nothing more to say
         except BaseException as error:
             self._fault(FaultKind.LOAD_FAULT, _message(error), _description(error))
         os._exit(0)

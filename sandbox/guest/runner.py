@@ -30,7 +30,6 @@ _ONE_DESCRIPTOR = socket.CMSG_SPACE(4)
 _RESERVE_BYTES = 2 * 2**20
 _PAGES_BYTES = -(-wire.NOTES_BYTES // mmap.PAGESIZE) * mmap.PAGESIZE
 _BLANK = bytes(_PAGES_BYTES)  # to the end of the last page, which a child could write to as well
-_NOTHING = bytes(wire.PRINTED.size)
 _MOMENT_S = 0.1
 _VALUED = (
     "socket",  # path of the host's socket
@@ -222,11 +221,9 @@ class Runner:
         self._poll.unregister(self._ended)
         os.close(self._ended)
         self._child, self._ended = 0, -1
-        parts: list[Part] = [wire.ENDED_HEAD.pack(wire.ENDED_MARK, self._reap_strays()), *self._remains.parts]
-        notes = self._layers.notes
-        if notes[: wire.PRINTED.size] != _NOTHING or notes[-wire.TRACEBACK_BYTES]:
-            parts.append(notes)
-        self._control.sendmsg(parts)
+        head = wire.ENDED_HEAD.pack(wire.ENDED_MARK, self._reap_strays())
+        # The notes as well when they are blank: the next child could find out which way was taken here.
+        self._control.sendmsg([head, *self._remains.parts, self._layers.notes])
 
     def _end_hostile(self, watch: int) -> None:
         """End the child, which the kernel holds in a call that no policy needs, and remember which call that is."""

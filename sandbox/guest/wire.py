@@ -25,7 +25,7 @@ TELL_MARK = b"T"  # as KILL_MARK, but ask the child first where it stands
 UP = struct.Struct("<cII?")  # UP_MARK, Python's hexversion, ABI of Landlock (0 = none), in namespaces of its own
 # ENDED_MARK, strays; then as the kernel wrote it: number of the system call that it was killed for, AUDIT_ARCH of that; wait
 # status; the fields of struct rusage, of which the first five count: user CPU in s and in us, system CPU in s and in us,
-# high-water memory in KiB. Its notes follow, if it left any.
+# high-water memory in KiB. Its notes follow.
 ENDED_HEAD = struct.Struct("<cI")
 ENDED_CALL = struct.Struct("<iI")
 ENDED = struct.Struct("<cIiIi18q")

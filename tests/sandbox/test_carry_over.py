@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import platform
+import select
 from typing import TYPE_CHECKING
 
 import pytest
 from guests import QUICK, context
 
-from sandbox.api import Observation, PolicyFault
+from benchmarks.hostile import body_of
+from sandbox.api import FaultKind, Observation, PolicyFault
 from sandbox.docker import DockerSandbox
 from sandbox.guest import calls
 from sandbox.local import LocalSandbox
@@ -26,6 +28,11 @@ def relayed(engine: None) -> Iterator[DockerSandbox]:
     sandbox = DockerSandbox(warm=0, relay=True)
     yield sandbox
     sandbox.close()
+
+
+def system_call(name: str) -> int:
+    """Return the number of this call here."""
+    return calls.MACHINES[platform.machine()][1][name]
 
 
 MARK = "what the replay before was about"
@@ -79,7 +86,8 @@ def told(session: Session, feedback: str = "") -> Fault:
 def test_nothing_of_a_replay_is_left_in_the_memory_of_the_next(kind: str, request: pytest.FixtureRequest) -> None:
     """What it was shown, printed and died of is nowhere to be found: as little as where nothing went before."""
     sandbox = backend(kind, request)
-    source = SEARCH.format(number=system_call())
+    # Which says politely that memory is not there.
+    source = SEARCH.format(number=system_call("rt_sigprocmask"))
     with sandbox.open(source, QUICK) as session:
         untouched = [told(session).message for _ in range(2)]
     with sandbox.open(source, QUICK) as session:
@@ -175,6 +183,63 @@ def backend(kind: str, request: pytest.FixtureRequest) -> Sandbox:
     return made[kind]
 
 
-def system_call() -> int:
-    """Return the number of rt_sigprocmask, which says politely that memory is not there."""
-    return calls.MACHINES[platform.machine()][1]["rt_sigprocmask"]
+WAYS = """
+import dis, sys
+
+class Policy:
+    def __init__(self, context):
+        pass
+
+    def decide(self, view):
+        if view.nodes[0].feedback:
+            print(end=view.nodes[0].feedback.strip())
+            return []
+        taken = []
+        for name in ('sandbox.guest.runner', 'sandbox.guest.kernel', 'sandbox.guest.child'):
+            kinds = [kind for kind in vars(sys.modules[name]).values() if getattr(kind, '__module__', '') == name]
+            for function in [inside for kind in kinds for inside in vars(kind).values() if hasattr(inside, '__code__')]:
+                code = function.__code__._co_code_adaptive
+                for step in dis.get_instructions(function, adaptive=True):
+                    # The name says whether the interpreter has adapted this step, and if not, how often it was taken.
+                    taken += [step.opname, code[step.offset + 2] if step.opname.endswith('ADAPTIVE') else 0]
+        raise RuntimeError(f"{len(taken)} steps, {hash(tuple(map(hash, taken)))}")
+"""
+
+
+@pytest.mark.parametrize("kind", ["local", "docker"])
+def test_the_runner_goes_one_way_whatever_a_policy_does(kind: str, request: pytest.FixtureRequest) -> None:
+    """The interpreter notes in a function's own code which of its steps were taken, and each child has a copy of that."""
+    sandbox, ends = backend(kind, request), []
+    for printing in ("", "a", "a" * 1900):
+        with sandbox.open(WAYS, QUICK) as session:
+            for feedback in (" ", printing or " ", " "):
+                replay = session.start(context())
+                assert replay.decide(Observation(1, [(-1, (None, "ok", {}, feedback, (None, None, None), ""))])) == []
+                replay.finish()
+            ends.append(told(session).message)
+
+    assert len({*ends}) == 1, ends
+
+
+@pytest.mark.parametrize(
+    ("last", "kind"),
+    [
+        ("os._exit(0)", FaultKind.EXITED),
+        ("ctypes.string_at(0)", FaultKind.EXITED),
+        (f"ctypes.CDLL(None).syscall({system_call('mount')}, 0, 0, 0, 0, 0)", FaultKind.KILLED_BY_SECCOMP),
+    ],
+)
+def test_who_ends_by_himself_after_his_last_answer_has_no_value(sandbox: Sandbox, last: str, kind: FaultKind) -> None:
+    """The answer that ends a replay is no way to end in this way or that, which the next one might find out."""
+    source = body_of(f"import ctypes\nos.write(3, b'A' + struct.pack('<I', view.round - 1))\n{last}")
+    with sandbox.open(source, QUICK) as session:
+        replay = session.start(context())
+        assert replay.decide(Observation(1, [(-1, (None, "ok", {}, "", (None, None, None), ""))])) == []
+        select.select([session._running().control], [], [], 60.0)  # which tells of its end
+        with pytest.raises(PolicyFault) as raised:
+            replay.finish()
+
+        assert raised.value.fault.kind is kind
+        assert raised.value.fault.round == 1
+        assert raised.value.fault.message.endswith("after its last answer")
+        assert replay.finish().decisions == 1
