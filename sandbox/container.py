@@ -136,8 +136,11 @@ class Container:
         self.control.close()
         self.control, self.clock = self._relay.control, self._relay.clock
 
-    def _start_with_socket(self, folder: Path, plan: Plan) -> None:
-        folder.chmod(0o755)  # the container's user must find the socket; its name is unknown to others
+    def _start_with_socket(self, owned: Path, plan: Plan) -> None:
+        # The container's user must find the socket and nobody else of this machine: what it is shown lies in a folder of ours.
+        folder = owned / "shown"
+        folder.mkdir()
+        folder.chmod(0o755)
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
             _bind(listener, folder)
             listener.listen(1)

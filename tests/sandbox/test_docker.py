@@ -20,7 +20,8 @@ from harness.evaluate import Job, evaluate
 from harness.replay import Stop
 from harness.score import Effort, Settings
 from sandbox.base import SandboxError
-from sandbox.docker import DockerSandbox, affordable, sweep
+from sandbox.container import Container
+from sandbox.docker import DockerSandbox, _Kind, affordable, sweep
 from sandbox.engine import connect, engine_trouble, translated
 from sandbox.image import ImageStatus, build, image_status, image_tag
 from sandbox.owner import OWNER_LABEL, Owner
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from docker import DockerClient
+
+    from sandbox.container import Plan
 
     Mine: TypeAlias = Callable[[], list[str]]
 
@@ -88,6 +91,27 @@ def test_the_container_is_walled_in(client: DockerClient, docker_sandbox: Docker
     assert config["User"] == "65529:65529"
     assert [(mount["Destination"], mount["RW"]) for mount in found["Mounts"]] == [("/channel", False)]
     assert not any("HARNESS" in entry or "HOME" in entry for entry in config["Env"])
+
+
+class Knocking(Container):
+    """A container at whose socket somebody else of this machine knocks before it is started."""
+
+    def _create(self, plan: Plan, channel: list[str], mounts: dict[str, Any]) -> None:
+        socket_path = f"{mounts['Binds'][0].split(':')[0]}/s"
+        become = "import os, socket; os.setgroups([]); os.setgid(65534); os.setuid(65534)"
+        knock = f"{become}; socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET).connect({socket_path!r})"
+        self.knocked = subprocess.run([sys.executable, "-c", knock], capture_output=True, text=True, check=False)
+        super()._create(plan, channel, mounts)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user, which takes root")
+def test_nobody_else_of_the_machine_can_connect_to_a_runners_socket(docker_sandbox: DockerSandbox) -> None:
+    """Neither to answer in its place nor to keep it from being heard; its own runner finds the way all the same."""
+    keeper = docker_sandbox._engine()
+    container = Knocking(keeper, docker_sandbox._plan(keeper.client, _Kind(2**26, None)), relayed=False)
+    container.remove()
+
+    assert "PermissionError" in container.knocked.stderr
 
 
 def test_the_socket_is_gone_before_a_policy_arrives(client: DockerClient, docker_sandbox: DockerSandbox, mine: Mine) -> None:
