@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from benchmarks import decisions, peers
 from benchmarks.table import REPETITIONS, Row
 from benchmarks.world import LIMITS, POLICIES, brooms
-from harness.evaluate import Job, evaluate
+from harness.evaluate import Job, evaluate_all
 from harness.score import Effort, Settings
 from sandbox.base import GuestLimits
 from sandbox.docker import DockerSandbox
@@ -25,7 +25,7 @@ from sandbox.engine import engine_trouble
 from sandbox.local import LocalSandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from harness.tree import Tree
     from sandbox.base import Sandbox
@@ -46,18 +46,19 @@ def rows() -> Iterator[Row]:
     yield from decisions.rows()
     trees = brooms(100, 5)
     replays = len(trees) * len(POLICIES)
-    spent, local = [], []
+    spent, local, alone = [], [], []
     for _ in range(REPETITIONS):
         spent.append(_spend(trees))
         local.append(_spend_locally(trees))
+        alone.append(_spend(trees, dict(list(POLICIES.items())[:1])).cpu_s)
     rate = statistics.median(replays / one.wall_s for one in spent)
     yield Row("replays per second on two containers, their start and end included", f"{rate:.0f}", ">= 300", met=rate >= 300)  # noqa: PLR2004
-    running = statistics.median((replays - len(POLICIES)) / one.running_s for one in spent)
-    yield Row("the same from a candidate's first replay to its last", f"{running:.0f}")
+    running = statistics.median((replays - 1) / one.running_s for one in spent)
+    yield Row("the same from the first replay's end to the last one's", f"{running:.0f}")
     share = statistics.median(other.wall_s / one.wall_s for one, other in zip(spent, local, strict=True))
     yield Row("rate in containers over the local backend's", f"{share:.2f}", ">= 0.85", met=share >= 0.85)  # noqa: PLR2004
     running_share = statistics.median(other.running_s / one.running_s for one, other in zip(spent, local, strict=True))
-    yield Row("the same from a candidate's first replay to its last", f"{running_share:.2f}")
+    yield Row("the same from the first replay's end to the last one's", f"{running_share:.2f}")
     more = statistics.median(one.cpu_s / other.cpu_s for one, other in zip(spent, local, strict=True))
     yield Row("CPU in containers over the local backend's, which other load moves less", f"{more:.2f} x")
     cpu_s = statistics.median(one.cpu_s for one in spent)
@@ -67,7 +68,7 @@ def rows() -> Iterator[Row]:
     idle = statistics.median(one.idle_share for one in spent)
     yield Row("share of the cores that was idle meanwhile", f"{idle:.0%}")
     yield _containers()
-    each = cpu_s / len(POLICIES)
+    each = statistics.median(alone)
     yield Row("one fresh candidate on 100 trees, harness and containers", f"{each:.2f} CPU s", "<= 1 CPU s", met=each <= 1)
     yield from peers.rows(trees, replays / cpu_s)
     yield Row("load of the machine after", "{:.1f} {:.1f} {:.1f}".format(*os.getloadavg()))
@@ -90,8 +91,8 @@ class _Spent:
 class _MeteredSandbox(DockerSandbox):
     """Reads each runner's CPU clock before its container goes."""
 
-    def __init__(self, spent: _Spent) -> None:
-        super().__init__(candidates=len(POLICIES))
+    def __init__(self, spent: _Spent, candidates: int) -> None:
+        super().__init__(candidates=candidates)
         self.spent = spent
 
     def open(self, source: str, limits: GuestLimits) -> RunnerSession:
@@ -112,11 +113,11 @@ def _cpu_of(pid: int) -> float:
     return sum(map(int, fields[11:15])) * TICK_S
 
 
-def _spend(trees: Sequence[Tree]) -> _Spent:
+def _spend(trees: Sequence[Tree], policies: Mapping[str, str] = POLICIES) -> _Spent:
     spent = _Spent()
     began, used, idle_s = time.monotonic(), _own_cpu_s(), _machine()[1]
-    sandbox = _MeteredSandbox(spent)
-    spent.running_s = _judge_all(trees, sandbox)
+    sandbox = _MeteredSandbox(spent, len(policies))
+    spent.running_s = _judge_all(trees, sandbox, policies)
     sandbox.close()
     spent.wall_s, spent.host_cpu_s = time.monotonic() - began, _own_cpu_s() - used
     spent.idle_share = (_machine()[1] - idle_s) / spent.wall_s / (os.cpu_count() or 1)
@@ -148,21 +149,20 @@ def _machine() -> tuple[float, float]:
 
 def _spend_locally(trees: Sequence[Tree]) -> _Spent:
     began, used = time.monotonic(), sum(os.times()[:4])
-    running_s = _judge_all(trees, LocalSandbox())
+    running_s = _judge_all(trees, LocalSandbox(), POLICIES)
     return _Spent(time.monotonic() - began, sum(os.times()[:4]) - used, running_s=running_s)
 
 
-def _judge_all(trees: Sequence[Tree], sandbox: Sandbox) -> float:
-    """Return the seconds between the first replay's end and the last one's, over all policies: what no start is part of."""
-    settings, effort, running_s = Settings(limits=LIMITS), Effort(repeats=0, workers=CONTAINERS), 0.0
-    for source in POLICIES.values():
-        ended = []
-        for result in evaluate(Job(source, settings, effort), trees, sandbox):
-            ended.append(time.monotonic())
+def _judge_all(trees: Sequence[Tree], sandbox: Sandbox, policies: Mapping[str, str]) -> float:
+    """Return the seconds between the first replay's end and the last one's."""
+    settings, effort = Settings(limits=LIMITS), Effort(repeats=0, workers=CONTAINERS)
+    ended: list[float] = []
+    asked = [(Job(source, settings, effort), trees) for source in policies.values()]
+    for results in evaluate_all(asked, sandbox, CONTAINERS, lambda: ended.append(time.monotonic())):
+        for result in results:
             if result.trajectory.fault:
                 raise RuntimeError(f"a benchmark policy faulted: {result.trajectory.fault}")
-        running_s += ended[-1] - ended[0]
-    return running_s
+    return ended[-1] - ended[0]
 
 
 def _own_cpu_s() -> float:

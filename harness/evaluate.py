@@ -8,28 +8,27 @@ evaluation is the same record each time it is made.
 from __future__ import annotations
 
 import os
-import random
 import sys
 import threading
 import time
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from heapq import nlargest
-from itertools import cycle, islice, zip_longest
+from itertools import cycle, islice
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from harness.errors import InputError
 from harness.policy import digest_of
 from harness.replay import Stop, Trajectory, replay
 from harness.score import Evaluation, Result, figures
+from harness.secondlook import SecondLooks, difference, drawn
 from sandbox.api import (
     FEEDBACK_CHARACTERS,
     HYPOTHESIS_CHARACTERS,
     METRIC_CHARACTERS,
-    ROOT,
     Context,
     Fault,
     FaultKind,
@@ -37,17 +36,14 @@ from sandbox.api import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
-    from harness.replay import Round
     from harness.score import Effort, Settings
     from harness.tree import Tree
     from sandbox.api import Observation, Outcome
     from sandbox.base import GuestReplay, Sandbox, Session
 
-_Look = TypeVar("_Look")
-_PICKS_SHOWN = 20
 _BARE_NODE_BYTES = 700
 _ENTRY_BYTES = 100  # a number with its place in a dictionary
 _NODE_BYTES = _BARE_NODE_BYTES + 4 * (FEEDBACK_CHARACTERS + HYPOTHESIS_CHARACTERS)  # at most, metrics left out
@@ -65,22 +61,65 @@ class Job:
     refused: Fault | None = None
 
 
-def evaluate(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Iterator[Result]:
+def evaluate(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Generator[Result, None, None]:
     """Yield one result for each tree, in order; none after the first fault where the effort says so.
 
     Raises:
         InputError: a tree may show more than a policy has memory for.
         SandboxError: our side failed; nothing can be said about the policy.
     """
-    for result in _refusals(job, trees) if job.refused else _replays(job, trees, sandbox):
-        yield result
-        if job.effort.stop_at_fault and result.trajectory.fault is not None:
-            return
+    yield from _to_first_fault(job, _refusals(job, trees) if job.refused else _replays(job, trees, sandbox))
+
+
+def evaluate_all(
+    asked: Sequence[tuple[Job, Sequence[Tree]]], sandbox: Sandbox, workers: int, step: Callable[[], None] = lambda: None
+) -> list[tuple[Result, ...]]:
+    """Return the results of several policies in their order, `workers` of them judged side by side.
+
+    `step` is called at the end of every replay, one call at a time.
+
+    A whole candidate in one container costs less than its trees shared among several, each of which the engine has to make. Only
+    those that are left over at the end, too few to keep every core busy, are shared as by `evaluate`.
+
+    Raises:
+        InputError, SandboxError: as `evaluate`; replays under way end with their next question.
+    """
+    running = [place for place, (job, _) in enumerate(asked) if job.refused is None]
+    left = running[len(running) - len(running) % workers :]
+    shared = {place for place in left if 2 * len(left) <= asked[place][0].effort.workers}
+    lock, over = threading.Lock(), threading.Event()
+
+    def watched(results: Iterable[Result]) -> tuple[Result, ...]:
+        kept = []
+        for result in results:
+            kept.append(result)
+            with lock:
+                step()
+        return tuple(kept)
+
+    def alone(job: Job, trees: Sequence[Tree]) -> tuple[Result, ...]:
+        return watched(_to_first_fault(job, _one_by_one(job, trees, sandbox, over)))
+
+    with ExitStack() as stack:
+        pool = _threads(stack, workers, over)
+        ahead = {place: pool.submit(alone, *asked[place]) for place in running if place not in shared}
+        for ended in wait(ahead.values(), return_when=FIRST_EXCEPTION).done:
+            ended.result()
+        whole = {place: future.result() for place, future in ahead.items()}
+    return [whole[place] if place in whole else watched(evaluate(*one, sandbox)) for place, one in enumerate(asked)]
 
 
 def gather(job: Job, sandbox: Sandbox, results: Iterable[Result]) -> Evaluation:
     """Return the evaluation that these results make."""
     return Evaluation(digest_of(job.source), sandbox.name, job.settings, tuple(results))
+
+
+def _to_first_fault(job: Job, results: Iterator[Result]) -> Iterator[Result]:
+    """Yield results up to the first fault, and that one, where the effort says so; else all."""
+    for result in results:
+        yield result
+        if job.effort.stop_at_fault and result.trajectory.fault is not None:
+            return
 
 
 def _refusals(job: Job, trees: Sequence[Tree]) -> Iterator[Result]:
@@ -90,12 +129,14 @@ def _refusals(job: Job, trees: Sequence[Tree]) -> Iterator[Result]:
 
 def _replays(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Iterator[Result]:
     workers = max(1, min(job.effort.workers, len(trees)))
-    return _one_by_one(job, trees, sandbox) if workers == 1 else _side_by_side(job, trees, sandbox, workers)
+    if workers == 1:
+        return _one_by_one(job, trees, sandbox, threading.Event())
+    return _side_by_side(job, trees, sandbox, workers)
 
 
-def _one_by_one(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Iterator[Result]:
-    with _Worker(job, sandbox) as worker:
-        again = _SecondLooks(_drawn(job, len(trees)), lambda place: worker.look_again(trees[place]))
+def _one_by_one(job: Job, trees: Sequence[Tree], sandbox: Sandbox, over: threading.Event) -> Iterator[Result]:
+    with _Worker(job, sandbox, over) as worker:
+        again = SecondLooks(_twice(job, trees), lambda place: worker.look_again(trees[place]))
         for place in range(len(trees)):
             result = worker.judge(trees[place])
             faulted = result.trajectory.fault is not None
@@ -104,28 +145,24 @@ def _one_by_one(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Iterator[R
 
 def _side_by_side(job: Job, trees: Sequence[Tree], sandbox: Sandbox, workers: int) -> Iterator[Result]:
     with ExitStack() as stack:
-        idle: SimpleQueue[_Worker] = SimpleQueue()
-        over = threading.Event()
-        for core in islice(cycle(_cores()), workers):
-            idle.put(stack.enter_context(_Worker(job, sandbox, core, over)))
-        mine = threading.local()
+        over, idle, mine = threading.Event(), SimpleQueue[_Worker](), threading.local()
+        for _ in range(workers):
+            idle.put(stack.enter_context(_Worker(job, sandbox, over)))
 
-        def begin() -> None:
-            mine.worker = idle.get()
-            mine.worker.pin()
+        def worker() -> _Worker:
+            if not hasattr(mine, "worker"):
+                mine.worker = idle.get()
+            own: _Worker = mine.worker
+            return own
 
         def judge(place: int) -> Result:
-            worker: _Worker = mine.worker
-            return worker.judge(trees[place])
+            return worker().judge(trees[place])
 
         def look_again(place: int) -> Trajectory:
-            worker: _Worker = mine.worker
-            return worker.look_again(trees[place])
+            return worker().look_again(trees[place])
 
-        pool = stack.enter_context(ThreadPoolExecutor(workers, "replay", begin))
-        stack.callback(pool.shutdown, wait=True, cancel_futures=True)
-        stack.callback(over.set)  # before that, or an interrupted evaluation would wait for whole replays
-        again = _SecondLooks(_drawn(job, len(trees)), lambda place: pool.submit(look_again, place))
+        pool = _threads(stack, workers, over)
+        again = SecondLooks(_twice(job, trees), lambda place: pool.submit(look_again, place))
         under_way: deque[tuple[int, Future[Result], Future[Trajectory] | None]] = deque()
         for place in range(len(trees)):
             under_way.append((place, pool.submit(judge, place), again.at(place)))
@@ -142,58 +179,48 @@ def _finished(job: Job, trees: Sequence[Tree], place: int, first: Future[Result]
     return _compared(job, trees, place, result, second.result())
 
 
-def _drawn(job: Job, count: int) -> list[int]:
-    """Return the places of the trees to be looked at twice, in the order of the second looks: another than that of the first."""
-    drawn = random.Random(job.settings.seed).sample(range(count), min(job.effort.repeats, count))  # noqa: S311 - a sample, no secret
-    return drawn if drawn != sorted(drawn) else drawn[::-1]
-
-
-class _SecondLooks(Generic[_Look]):
-    """Takes second looks in the order drawn, as many as it needs to have the one that is asked for.
-
-    What was looked at before its turn is kept until then: at most the sample, and never a tree.
-    """
-
-    def __init__(self, order: Iterable[int], look: Callable[[int], _Look]) -> None:
-        self._left = deque(order)
-        self._twice = frozenset(self._left)
-        self._look = look
-        self._taken: dict[int, _Look] = {}
-
-    def at(self, place: int) -> _Look | None:
-        """Return the second look at the tree in this place, None where it is not of the sample."""
-        if place not in self._twice:
-            return None
-        while place not in self._taken:
-            following = self._left.popleft()
-            self._taken[following] = self._look(following)
-        return self._taken.pop(place)
+def _twice(job: Job, trees: Sequence[Tree]) -> list[int]:
+    return drawn(len(trees), job.effort.repeats, job.settings.seed)
 
 
 def _compared(job: Job, trees: Sequence[Tree], place: int, result: Result, second: Trajectory | None) -> Result:
     """Return the result, without a value if the second look saw the policy take another way."""
-    fault = None if second is None else _difference(result.trajectory, second)
+    fault = None if second is None else difference(result.trajectory, second)
     if fault is None:
         return result
     trajectory = replace(result.trajectory, stop=Stop.POLICY_ERROR, fault=_measured(fault, result))
     return replace(result, trajectory=trajectory, figures=figures(trajectory, trees[place], job.settings))
 
 
-def _cores() -> list[int | None]:
-    """Return the cores that workers may keep to; where the system does not say, they keep to none."""
-    return list(os.sched_getaffinity(0)) if hasattr(os, "sched_setaffinity") else [None]
+def _threads(stack: ExitStack, workers: int, over: threading.Event) -> ThreadPoolExecutor:
+    """Return threads that end with the stack, which sets `over` first, or what is interrupted would wait for whole replays.
+
+    Each keeps to a core, and with it the containers that it opens: a question and its answer then need no other core to wake up.
+    Where the system does not say which cores there are, they keep to none.
+    """
+    cores: SimpleQueue[int] = SimpleQueue()
+    known = os.sched_getaffinity(0) if hasattr(os, "sched_setaffinity") else ()
+    for core in islice(cycle(known), workers):
+        cores.put(core)
+
+    def pin() -> None:
+        if known:
+            os.sched_setaffinity(0, {cores.get()})
+
+    pool = stack.enter_context(ThreadPoolExecutor(workers, "replay", pin))
+    stack.callback(pool.shutdown, wait=True, cancel_futures=True)
+    stack.callback(over.set)
+    return pool
 
 
 class _Worker:
     """One container of the candidate, and a second one once a tree has to be replayed again.
 
-    A worker with a core keeps its thread there, and with it the containers it opens: a question and its answer then need no
-    other core to wake up. Once nobody waits for results any more, `over`, its replay ends with the next question.
+    Once nobody waits for results any more, `over`, its replay ends with the next question.
     """
 
-    def __init__(self, job: Job, sandbox: Sandbox, core: int | None = None, over: threading.Event | None = None) -> None:
-        self._core = core
-        self._over = over or threading.Event()
+    def __init__(self, job: Job, sandbox: Sandbox, over: threading.Event) -> None:
+        self._over = over
         self._job = job
         self._sandbox = sandbox
         self._sessions: dict[str, Session] = {}
@@ -204,11 +231,6 @@ class _Worker:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
-
-    def pin(self) -> None:
-        """Keep the calling thread on this worker's core."""
-        if self._core is not None:
-            os.sched_setaffinity(0, {self._core})
 
     def judge(self, tree: Tree) -> Result:
         """Replay the policy on this tree and return its result."""
@@ -332,26 +354,3 @@ def _measured(fault: Fault, result: Result) -> Fault:
         return fault
     used = {"cpu_s": result.cpu_s, "memory_bytes": result.memory_bytes}
     return replace(fault, figures=used | dict(fault.figures))
-
-
-def _difference(first: Trajectory, second: Trajectory) -> Fault | None:
-    """Return the fault of a policy whose second replay in another container took another way."""
-    if second.fault is not None:
-        message = f"the second replay of this tree, in another container, ended in a fault: {second.fault.message}"
-        return Fault(FaultKind.NONDETERMINISTIC, message, round=second.fault.round, traceback=second.fault.traceback)
-    ids = {place: node for node, place in enumerate((ROOT, *first.revealed))}
-    for turn, (one, other) in enumerate(zip_longest(first.rounds, second.rounds), start=1):
-        if one != other:
-            picked = f"it picked {_picks(one, ids)}, and in another container, with the same seed, {_picks(other, ids)}"
-            return Fault(
-                FaultKind.NONDETERMINISTIC, f"round {turn} differs between two replays of this tree: {picked}", round=turn
-            )
-    return None
-
-
-def _picks(turn: Round | None, ids: Mapping[int, int]) -> str:
-    """Return a batch as the policy answered it; up to the first difference both replays have given nodes the same ids."""
-    if turn is None:
-        return "nothing"
-    more = ", ..." if len(turn.picks) > _PICKS_SHOWN else ""
-    return f"[{', '.join(str(ids[place]) for place in turn.picks[:_PICKS_SHOWN])}{more}]"

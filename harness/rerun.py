@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.errors import InputError
-from harness.evaluate import Job, evaluate
+from harness.evaluate import Job, evaluate_all
 from harness.gate.document import document, verdict_from
 from harness.gate.judge import judge
 from harness.manifest.environment import environment
@@ -15,11 +15,11 @@ from harness.policy import Candidate
 from harness.score import Evaluation, groups_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from harness.gate.verdict import Verdict
     from harness.manifest.records import Manifest, Policy
-    from harness.score import Effort, Result, Settings
+    from harness.score import Effort, Settings
     from harness.tree import Tree
     from sandbox.api import Fault
     from sandbox.base import Sandbox
@@ -32,25 +32,40 @@ class Bench:
     sandbox: Sandbox
     trees: Callable[[Sequence[str]], Sequence[Tree]]
     effort: Callable[[int], Effort]
+    workers: int
+    """Policies that are judged side by side."""
     refusal: Callable[[str], Fault | None]
     """Why a source is not run at all."""
     step: Callable[[], None]
     """Called after every replay."""
 
 
-def entry(policy: Policy, settings: Settings, digests: Sequence[str], bench: Bench, trees: str = "trees") -> Entry:
-    """Judge one policy over the trees of these digests, in their order."""
+class Asked(NamedTuple):
+    """One policy and the digests of the trees that it is judged over, in their order; `trees` is the name of that set."""
+
+    policy: Policy
+    digests: Sequence[str]
+    trees: str = "trees"
+
+
+def entries(asked: Sequence[Asked], settings: Settings, bench: Bench) -> list[Entry]:
+    """Judge policies over their trees."""
+    jobs = [
+        Job(one.policy.source, settings, bench.effort(len(one.digests)), one.policy.params, bench.refusal(one.policy.source))
+        for one in asked
+    ]
+    work = [(job, bench.trees(one.digests)) for job, one in zip(jobs, asked, strict=True)]
+    judged = evaluate_all(work, bench.sandbox, bench.workers, bench.step)
+    return [
+        _entry(one, Evaluation(one.policy.digest, bench.sandbox.name, settings, results))
+        for one, results in zip(asked, judged, strict=True)
+    ]
+
+
+def _entry(asked: Asked, evaluation: Evaluation) -> Entry:
+    policy = asked.policy
     candidate = Candidate(policy.source, policy.origin, template=policy.template, params=policy.params)
-    job = Job(policy.source, settings, bench.effort(len(digests)), policy.params, bench.refusal(policy.source))
-    results = tuple(_watched(evaluate(job, bench.trees(digests), bench.sandbox), bench.step))
-    evaluation = Evaluation(policy.digest, bench.sandbox.name, settings, results)
-    return Entry(policy.name, candidate, evaluation, policy.params, trees)
-
-
-def _watched(results: Iterator[Result], step: Callable[[], None]) -> Iterator[Result]:
-    for result in results:
-        step()
-        yield result
+    return Entry(policy.name, candidate, evaluation, policy.params, asked.trees)
 
 
 def again(said: Manifest, bench: Bench) -> Manifest:
@@ -61,14 +76,10 @@ def again(said: Manifest, bench: Bench) -> Manifest:
         InputError: a tree cannot be read, or the verdict that the manifest holds is none.
     """
     policies = {policy.name: policy for policy in said.policies}
-    entries = [
-        entry(policies[judged.policy], said.settings, [replay.tree for replay in judged.replays], bench, judged.trees)
-        for judged in said.judged
-    ]
-    verdict = None if said.verdict is None else document(_judged_again(verdict_from(said.verdict), entries, said))
-    return replace(
-        said, environment=environment(bench.sandbox.describe()), judged=tuple(map(judged_of, entries)), verdict=verdict
-    )
+    asked = [Asked(policies[one.policy], [replay.tree for replay in one.replays], one.trees) for one in said.judged]
+    made = entries(asked, said.settings, bench)
+    verdict = None if said.verdict is None else document(_judged_again(verdict_from(said.verdict), made, said))
+    return replace(said, environment=environment(bench.sandbox.describe()), judged=tuple(map(judged_of, made)), verdict=verdict)
 
 
 def _judged_again(verdict: Verdict, entries: Sequence[Entry], said: Manifest) -> Verdict:

@@ -11,7 +11,7 @@ from urllib.parse import quote, unquote
 
 from harness import score
 from harness.errors import InputError
-from harness.evaluate import Job, evaluate, gather
+from harness.evaluate import Job, evaluate_all, gather
 from harness.gate.verdict import Bounds
 from harness.lazytrees import FoundTrees
 from harness.policy import Origin
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from harness.models.tries import Tries
     from harness.policy import Candidate
     from harness.propose.base import Proposer
-    from harness.score import Evaluation, Result
+    from harness.score import Evaluation
     from harness.store import Store
     from harness.task.base import Task
     from harness.workspaces.git import GitSnapshots
@@ -85,9 +85,13 @@ def guest_limits(settings: Settings) -> GuestLimits:
 
 def effort(settings: Settings, trees: int, *, stop_at_fault: bool = False) -> Effort:
     """Return how an evaluation over so many trees is carried out."""
-    cores = len(os.sched_getaffinity(0))
-    workers = settings.workers or max(1, min(cores, trees // _TREES_PER_WORKER))
-    return Effort(guest_limits(settings), settings.repeats, workers, stop_at_fault)
+    shared = settings.workers or max(1, min(workers(settings), trees // _TREES_PER_WORKER))
+    return Effort(guest_limits(settings), settings.repeats, shared, stop_at_fault)
+
+
+def workers(settings: Settings) -> int:
+    """Return how many policies are judged side by side where there are many."""
+    return settings.workers or len(os.sched_getaffinity(0))
 
 
 def language_model(
@@ -454,12 +458,14 @@ class SandboxJudge:
 
     def __call__(self, candidate: Candidate, trees: Sequence[str]) -> Evaluation:
         """Return the evaluation; it ends with the first fault."""
+        (evaluation,) = self.all([candidate], trees)
+        return evaluation
+
+    def all(self, candidates: Sequence[Candidate], trees: Sequence[str]) -> list[Evaluation]:
+        """Return the evaluations of several candidates, judged side by side; each ends with its first fault."""
         self._begin(trees)
         how = effort(self._settings, len(trees), stop_at_fault=True)
-        job = Job(candidate.source, self._judged_by, how, candidate.params, refusal(candidate.source))
-        return gather(job, self._sandbox, self._watched(job, trees))
-
-    def _watched(self, job: Job, trees: Sequence[str]) -> Iterator[Result]:
-        for result in evaluate(job, FoundTrees(trees, {}, self._store), self._sandbox):
-            self._step()
-            yield result
+        jobs = [Job(one.source, self._judged_by, how, one.params, refusal(one.source)) for one in candidates]
+        found = FoundTrees(trees, {}, self._store)
+        judged = evaluate_all([(job, found) for job in jobs], self._sandbox, workers(self._settings), self._step)
+        return [gather(job, self._sandbox, results) for job, results in zip(jobs, judged, strict=True)]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import select
+import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from builders import broom, tree
 
 from harness.errors import InputError
-from harness.evaluate import Job, evaluate, gather
+from harness.evaluate import Job, evaluate, evaluate_all, gather
 from harness.replay import Stop
 from harness.score import Effort, Settings
 from harness.tree import Attempt, Root, Tree
 from sandbox.api import Fault, FaultKind, Limits
-from sandbox.base import GuestLimits
+from sandbox.base import GuestLimits, SandboxError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -150,6 +151,52 @@ def test_second_looks_take_another_order_in_containers_of_their_own(sandbox: San
         assert first == [float(score) for score in range(9)]
         assert len(second) == len(set(second)) == 5
         assert second != sorted(second)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_policies_side_by_side_come_to_what_each_comes_to_alone(sandbox: Sandbox, workers: int) -> None:
+    """A faulty one, a refused one and one over other trees among them; every replay is told of once."""
+    refusal = Fault(FaultKind.REFUSED_AT_CHECK, "no class Policy")
+    one = Effort(repeats=2, workers=workers)
+    asked: list[tuple[Job, Sequence[Tree]]] = [
+        (Job(OPENS_ALL, Settings(), one), TREES),
+        (Job("raise SystemExit", Settings(), one, refused=refusal), TREES),
+        (job("return [7] if view.round > 1 else [0]", workers=workers, stop_at_fault=True), TREES),
+        (Job(OPENS_ALL, Settings(seed=2), one), TREES[:3]),
+        (job("return [0, 0] if view.round < 3 else []", workers=workers), TREES),
+    ]
+    ended: list[int] = []
+
+    judged = evaluate_all(asked, sandbox, workers, lambda: ended.append(threading.active_count()))
+
+    alone = [list(evaluate(work, trees, sandbox)) for work, trees in asked]
+    assert [[(r.tree, r.trajectory.rounds, r.figures) for r in results] for results in judged] == [
+        [(r.tree, r.trajectory.rounds, r.figures) for r in results] for results in alone
+    ]
+    assert [len(results) for results in judged] == [6, 6, 1, 3, 6]
+    assert len(ended) == 22
+
+
+def test_as_many_policies_as_workers_take_a_container_each_and_one_that_is_left_over_is_shared(sandbox: Sandbox) -> None:
+    noting = Noting(sandbox)
+    work = [(Job(OPENS_ALL, Settings(seed=seed), Effort(repeats=0, workers=2)), TREES) for seed in range(3)]
+
+    evaluate_all(work, noting, 2)  # type: ignore[arg-type]
+
+    assert sorted(map(len, noting.sessions))[2:] == [6, 6]
+    assert sum(map(len, noting.sessions)) == 18
+
+
+def test_a_failure_of_ours_in_one_ends_all(sandbox: Sandbox) -> None:
+    class Gone(Noting):
+        def open(self, source: str, limits: GuestLimits) -> Any:
+            if "gone" in source:
+                raise SandboxError("the engine is gone")
+            return super().open(source, limits)
+
+    endless = job("return [0] if view.round < 10**6 else []", limits=GuestLimits())
+    with pytest.raises(SandboxError, match="the engine is gone"):
+        evaluate_all([(endless, TREES * 50), (job("return []  # gone"), TREES)], Gone(sandbox), 2)  # type: ignore[arg-type]
 
 
 def test_a_refused_policy_is_never_run(sandbox: Sandbox) -> None:

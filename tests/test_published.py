@@ -95,8 +95,9 @@ def gated(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     sandbox = LocalSandbox()
     try:
-        bench = rerun.Bench(sandbox, known, lambda _: Effort(), lambda _: None, lambda: None)
-        entries = [rerun.entry(policy_of(name), Settings(), list(trees), bench) for name in ("successive_halving", "round_robin")]
+        bench = rerun.Bench(sandbox, known, lambda _: Effort(), 1, lambda _: None, lambda: None)
+        asked = [rerun.Asked(policy_of(name), list(trees)) for name in ("successive_halving", "round_robin")]
+        entries = rerun.entries(asked, Settings(), bench)
         how = How(GuestLimits(), 1, sandbox.describe())
     finally:
         sandbox.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from harness.cli.output import note, say, say_exactly, say_json
 from harness.cli.progress import steps
 from harness.cli.replay import isolation_document, print_faults, settings_document
 from harness.errors import InputError, reason_of
-from harness.evaluate import Job, evaluate
+from harness.evaluate import Job, evaluate_all
 from harness.lazytrees import FoundTrees
 from harness.leaderboard import CONFIDENCE, Leaderboard, leaderboard
 from harness.policy import Origin, digest_of
@@ -28,10 +28,9 @@ if TYPE_CHECKING:
 
     from harness.cli.benchsets import NamedSet
     from harness.cli.policies import Named
-    from harness.cli.progress import Steps
     from harness.config import Settings
     from harness.score import BestSoFar
-    from sandbox.base import Isolation, Sandbox
+    from sandbox.base import Isolation
 
 _DIGEST_SHOWN = 8
 MANIFEST = "manifest.json"
@@ -140,27 +139,23 @@ def _hold(entrants: Mapping[str, Named], sets: Sets, settings: Settings) -> _Hel
     running = sum(fault is None for fault in refused.values())
     # Policies that are not run at all need no sandbox, not even one that is out of reach.
     opening = wiring.sandbox(settings, origin, note, candidates=running) if running else nullcontext(None)
-    done: dict[str, Evaluation] = {}
+    judged_by, how = wiring.judged_by(settings), wiring.effort(settings, len(digests))
+    jobs = {
+        name: Job(one.candidate.source, judged_by, how, one.candidate.params, refused[name]) for name, one in entrants.items()
+    }
+    trees = FoundTrees(digests, sets.files, None)
     with opening as sandbox, steps() as progress:
         progress.begin("replaying", len(entrants) * len(digests))
-        for name, one in entrants.items():
-            how = wiring.effort(settings, len(digests))
-            job = Job(one.candidate.source, wiring.judged_by(settings), how, one.candidate.params, refused[name])
-            done[name] = _evaluation(job, digests, sets, sandbox, progress)
+        # The sandbox is never asked of a policy that was refused.
+        asked = [(job, trees) for job in jobs.values()]
+        judged = evaluate_all(asked, sandbox, wiring.workers(settings), progress.step)  # type: ignore[arg-type]
         isolation = None if sandbox is None else sandbox.describe()
+    held_in = "none" if sandbox is None else sandbox.name
+    done = {
+        name: Evaluation(digest_of(job.source), held_in, judged_by, results)
+        for (name, job), results in zip(jobs.items(), judged, strict=True)
+    }
     return _Held(settings, entrants, sets, done, isolation)
-
-
-def _evaluation(job: Job, digests: Sequence[str], sets: Sets, sandbox: Sandbox | None, progress: Steps) -> Evaluation:
-    results = []
-    # `evaluate` never asks the sandbox of a policy that was refused.
-    judged = evaluate(job, FoundTrees(digests, sets.files, None), sandbox)  # type: ignore[arg-type]
-    with closing(judged):  # type: ignore[type-var]
-        for result in judged:
-            results.append(result)
-            progress.step()
-    name = "none" if sandbox is None else sandbox.name
-    return Evaluation(digest_of(job.source), name, job.settings, tuple(results))
 
 
 def _boards(held: _Held) -> list[Leaderboard]:

@@ -193,20 +193,17 @@ class _Stage:
         return look
 
     def _evaluations(self, trees: Sequence[str]) -> tuple[Evaluation, Evaluation]:
-        """Return what both are worth on these trees, the candidate first; the incumbent is replayed first."""
-        case = self._case
+        """Return what both are worth on these trees, the candidate first."""
+        settings, sides = self._case.settings, self._case.sides
         with steps() as progress:
-            words = ""
-
-            def begin(replayed: Sequence[str]) -> None:
-                progress.begin(words, len(replayed))
-
-            judged_by = wiring.judged_by(case.settings)
-            replay = wiring.SandboxJudge(
-                self._store, self._sandbox, case.settings, judged_by=judged_by, begin=begin, step=progress.step
-            )
-            words = f"incumbent {case.sides.incumbent.label}"
-            theirs = replay(case.sides.incumbent.candidate, trees)
-            words = f"candidate {case.sides.candidate.label}"
-            ours = replay(case.sides.candidate.candidate, trees)
+            words = f"incumbent {sides.incumbent.label}, candidate {sides.candidate.label}"
+            judge_all = wiring.SandboxJudge(
+                self._store,
+                self._sandbox,
+                settings,
+                judged_by=wiring.judged_by(settings),
+                begin=lambda replayed: progress.begin(words, 2 * len(replayed)),
+                step=progress.step,
+            ).all
+            theirs, ours = judge_all([sides.incumbent.candidate, sides.candidate.candidate], trees)
         return ours, theirs

@@ -71,7 +71,7 @@ def replay(request: Request, settings: Settings) -> int:
         with opening as sandbox, steps() as progress:
             progress.begin(f"replaying {named.label}", len(files))
             # `evaluate` never asks the sandbox of a policy that was refused.
-            with closing(evaluate(job, TreeFiles(files), sandbox)) as judged:  # type: ignore[arg-type,type-var]
+            with closing(evaluate(job, TreeFiles(files), sandbox)) as judged:  # type: ignore[arg-type]
                 for result in judged:
                     results.append(result)
                     progress.step()

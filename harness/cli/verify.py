@@ -51,6 +51,7 @@ def verify(request: Request, loaded: Loaded) -> int:
             sandbox=sandbox,
             trees=lambda digests: FoundTrees(digests, found.files, found.store),
             effort=lambda trees: wiring.effort(settings, trees),
+            workers=wiring.workers(settings),
             refusal=lambda source: wiring.refusal(source, checked=said.checked),
             step=progress.step,
         )
