@@ -157,7 +157,7 @@ class Settings(BaseSettings):
         0.05, description="How far live results may fall below those of the incumbent's predecessor before that returns."
     )
     repeats: _Count = Field(_EFFORT.repeats, description="Trees replayed a second time, to find policies that do not repeat.")
-    workers: _Count = Field(0, description="Containers side by side; 0 is one per core where there are many trees.")
+    workers: _Count = Field(0, description="Containers side by side; 0 is one per core where there are many trees or policies.")
     warm: _Count = Field(2, description="Containers kept ready for candidates to come; 0 keeps none.")
     load_cpu_s: _Seconds = Field(_GUEST.load_cpu_s, description="CPU seconds a policy may take to load.")
     decision_cpu_s: _Seconds = Field(_GUEST.decision_cpu_s, description="CPU seconds a policy may take for one decision.")
