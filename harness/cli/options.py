@@ -56,7 +56,8 @@ Frontier: TypeAlias = Annotated[
 ]
 Seed: TypeAlias = Annotated[str | None, typer.Option("--seed", metavar="N", help="Seed of policies and of the search.")]
 Workers: TypeAlias = Annotated[
-    str | None, typer.Option("--workers", metavar="N", help="Containers side by side; 0 is one per core for many trees or policies.")
+    str | None,
+    typer.Option("--workers", metavar="N", help="Containers side by side; 0: one per core for many trees or policies."),
 ]
 Repeats: TypeAlias = Annotated[
     str | None, typer.Option("--repeats", metavar="N", help="Trees replayed twice, to find policies that do not repeat.")
