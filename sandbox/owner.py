@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from sandbox.base import SandboxError
+from sandbox.removal import remove
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,14 +59,17 @@ def owned_folder() -> Iterator[Path]:
     """
     name = str(Owner.this_process()).replace("/", "_")
     try:
-        lent = tempfile.TemporaryDirectory(prefix=f"{_FOLDER}{name}_")
+        folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{name}_"))
     except OSError as error:
         raise SandboxError(
             f"cannot make a folder for temporary files: {error.strerror or error}; make room in {tempfile.gettempdir()}, or set "
             "TMPDIR to another place"
         ) from error
-    with lent as folder:
-        yield Path(folder)
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # what may not be removed is tried again by whoever sweeps
+            remove(folder)
 
 
 def remove_dead_folders() -> None:
@@ -76,7 +79,7 @@ def remove_dead_folders() -> None:
         with suppress(ValueError, OSError):
             owner = Owner.parse("/".join(folder.name.removeprefix(_FOLDER).split("_")[:_FIELDS]))
             if owner.is_dead() and folder.lstat().st_uid == os.getuid():
-                shutil.rmtree(folder)
+                remove(folder)
 
 
 def _boot() -> str:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import secrets
-import shutil
 import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Self
 
 from sandbox.base import SandboxError
 from sandbox.owner import Owner
+from sandbox.removal import remove
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,8 @@ class Staging:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):
+            remove(self.folder)
 
     def _prefix(self) -> str:
         return f".{self._workspace.name}.job+"
@@ -66,6 +67,6 @@ class Staging:
         for found in self._workspace.parent.iterdir():
             if found.name.startswith(self._prefix()):
                 label = found.name.removeprefix(self._prefix()).rpartition("+")[0].replace("+", "/")
-                with suppress(ValueError):
+                with suppress(ValueError, OSError):
                     if Owner.parse(label).is_dead():
-                        shutil.rmtree(found, ignore_errors=True)
+                        remove(found)

@@ -5,7 +5,6 @@ Whatever the agent does is on record as a node, a failure as well; what fails on
 
 from __future__ import annotations
 
-import shutil
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -13,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.agents.base import AgentFault, Assignment, Hypothesis, Work
 from harness.explore.rollouts import Made
-from harness.explore.takeover import Fixed, told
+from harness.explore.takeover import Fixed, missing, told
 from harness.task.base import Assessment
 from harness.tree import Attempt
 from harness.workspaces.base import WorkspaceFault
 from sandbox.api import FEEDBACK_CHARACTERS
 from sandbox.owner import owned_folder
+from sandbox.removal import remove
 
 if TYPE_CHECKING:
     import threading
@@ -96,12 +96,15 @@ class Attempting:
             fixed = Fixed.of(workspace, self.task.files)
             work, fault = self._worked(assignment, pick)
             agent_s = time.monotonic() - began
-            left_out = fixed.put_back(workspace, lambda: self._original(pick, workspace))
-            if fault is None:
-                found = self.evaluator.assess(workspace, cancel=cancel)
-            else:
+            gone = missing(workspace)
+            left_out = [] if gone else fixed.put_back(workspace, lambda: self._original(pick, workspace))
+            if fault is not None:
                 found = Assessment(None, fault.status, str(fault), {}, terminal=False, seconds=0.0)
-            snapshot, trouble = self._taken(workspace, pick)
+            elif gone:
+                found = Assessment(None, "invalid", "", {}, terminal=False, seconds=0.0)
+            else:
+                found = self.evaluator.assess(workspace, cancel=cancel)
+            snapshot, trouble = (pick.snapshot, gone) if gone else self._taken(workspace, pick)
         if trouble and found.status == "ok":
             found = replace(found, score=None, status="invalid")
         found = replace(found, feedback=" ".join(filter(None, (trouble, found.feedback, told(left_out)))))
@@ -124,14 +127,11 @@ class Attempting:
         with owned_folder() as folder:
             workspace = folder / "workspace"
             self.snapshots.restore(pick.snapshot, workspace)
-            try:
-                yield workspace
-            finally:  # an agent may have taken away the right to look into a folder, which would keep it from being removed
-                _open_up(workspace)
+            yield workspace
 
     def _original(self, pick: Pick, workspace: Path) -> Path:
         there = workspace.with_name("original")
-        shutil.rmtree(there, ignore_errors=True)
+        remove(there)
         self.snapshots.restore(pick.snapshot, there)
         return there
 
@@ -165,10 +165,3 @@ class Attempting:
             created_at=round(time.time(), 3),
             extra=extra,
         )
-
-
-def _open_up(folder: Path) -> None:
-    """Give ourselves back what an agent's processes may have taken: the right to enter and change folders."""
-    for path in [folder, *(folder.rglob("*") if folder.is_dir() else ())]:
-        if path.is_dir() and not path.is_symlink():
-            path.chmod(0o700)

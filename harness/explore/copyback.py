@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from harness.errors import InputError, RefusedError, reason_of
-from harness.explore.takeover import entries
+from harness.explore.takeover import look
 
 
 class ChangeKind(StrEnum):
@@ -41,7 +41,7 @@ _Content: TypeAlias = "tuple[str, bool, bytes] | None"  # "link" or "file", exec
 
 def changes(before: Path, after: Path) -> list[Change]:
     """Return what differs between two workspaces, by path; the agent's own folder is left out."""
-    old, new = ({name for name, _ in entries(folder)} for folder in (before, after))
+    old, new = (look(folder).files.keys() for folder in (before, after))
     found = []
     for path in sorted(old | new):
         was, became = _content(before / path), _content(after / path)
