@@ -7,7 +7,7 @@ A name without a number on a machine does not exist there.
 ALLOWED = (
     "brk", "munmap", "nanosleep", "gettimeofday", "time", "times", "getrusage", "close", "poll", "ppoll",
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "sched_yield", "getuid", "getgid", "geteuid", "getegid",
-    "restart_syscall", "rseq", "membarrier", "exit", "exit_group",
+    "restart_syscall", "rseq", "exit", "exit_group",
 )  # fmt: skip
 
 # Only on descriptors 0 to 3: /dev/null and the replay's own socket. No sendmsg, so no descriptor is ever passed.
@@ -29,7 +29,8 @@ WITHOUT_EXEC = ("mprotect",)
 
 # Only memory that the process's own limits count, where the kernel puts it, and never with PROT_EXEC. Shared memory stays when
 # all but one page of it is let go, and no limit of a process counts it then; a page far away from all others costs the kernel
-# two more, which none counts either; nor are huge pages in what a process is seen to hold.
+# two more, which none counts either; nor are huge pages in what a process is seen to hold. Pages that the kernel may drop would
+# tell what others take. So only what allocators ask for.
 OWN_MEMORY = ("mmap",)
 WHERE_THE_KERNEL_PUTS_IT = ("mremap",)
 
@@ -69,7 +70,7 @@ X86_64 = {
     "kexec_load": 246, "add_key": 248, "request_key": 249, "keyctl": 250, "openat": 257, "newfstatat": 262, "readlinkat": 267,
     "faccessat": 269, "ppoll": 271, "unshare": 272, "perf_event_open": 298, "open_by_handle_at": 304,
     "setns": 308, "process_vm_readv": 310, "process_vm_writev": 311, "finit_module": 313, "getrandom": 318,
-    "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323, "membarrier": 324, "statx": 332, "rseq": 334,
+    "kexec_file_load": 320, "bpf": 321, "userfaultfd": 323, "statx": 332, "rseq": 334,
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429, "fsopen": 430,
     "clone3": 435, "openat2": 437, "pidfd_getfd": 438, "faccessat2": 439, "process_madvise": 440,
 }  # fmt: skip
@@ -85,7 +86,7 @@ AARCH64 = {
     "gettid": 178, "sendto": 206, "recvfrom": 207, "brk": 214, "munmap": 215, "mremap": 216, "add_key": 217,
     "request_key": 218, "keyctl": 219, "clone": 220, "mmap": 222, "mprotect": 226, "madvise": 233, "perf_event_open": 241,
     "open_by_handle_at": 265, "setns": 268, "process_vm_readv": 270, "process_vm_writev": 271, "finit_module": 273,
-    "getrandom": 278, "bpf": 280, "userfaultfd": 282, "membarrier": 283, "statx": 291, "rseq": 293, "kexec_file_load": 294,
+    "getrandom": 278, "bpf": 280, "userfaultfd": 282, "statx": 291, "rseq": 293, "kexec_file_load": 294,
     "io_uring_setup": 425, "io_uring_enter": 426, "io_uring_register": 427, "open_tree": 428, "move_mount": 429, "fsopen": 430,
     "clone3": 435, "openat2": 437, "pidfd_getfd": 438, "faccessat2": 439, "process_madvise": 440,
 }  # fmt: skip

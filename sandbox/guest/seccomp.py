@@ -25,7 +25,8 @@ _LAST_CLOCK = 11  # CLOCK_TAI
 _FUTEX_COMMAND = 0x7F  # the rest are flags
 _FUTEX_WAIT_OR_WAKE = (0, 1, 9, 10)  # each with and without a bit set
 _PROT_EXEC = 4
-_MAP_SHARED, _MAP_FIXED, _MAP_HUGETLB = 0x1, 0x10, 0x40000
+# MAP_PRIVATE, MAP_ANONYMOUS, MAP_NORESERVE, MAP_POPULATE, MAP_STACK: what allocators ask for.
+_ALL_BUT_OWN_MAPPINGS = 0xFFFFFFFF ^ (0x2 | 0x20 | 0x4000 | 0x8000 | 0x20000)
 _ALL_BUT_MREMAP_MAYMOVE = 0xFFFFFFFE
 _MADV_DONTNEED = 4
 _CLONE_THREAD = 0x00010000
@@ -117,7 +118,7 @@ def _is_own_memory() -> list[bytes]:
         _instruction(_LOAD, _THIRD_ARGUMENT),
         _instruction(_HAS_BITS, _PROT_EXEC, 6, 0),
         _instruction(_LOAD, _FOURTH_ARGUMENT),
-        _instruction(_HAS_BITS, _MAP_SHARED | _MAP_FIXED | _MAP_HUGETLB, 4, 0),
+        _instruction(_HAS_BITS, _ALL_BUT_OWN_MAPPINGS, 4, 0),
         _instruction(_LOAD, _FIRST_ARGUMENT),
         _instruction(_IS, 0, 0, 2),
         _instruction(_LOAD, _FIRST_ARGUMENT + _HIGH_HALF),

@@ -73,7 +73,9 @@ def test_some_calls_depend_on_their_arguments(machine: str) -> None:
     assert [told("write", descriptor) for descriptor in (0, 3, 4, 2**32 - 1)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
     assert [told("mmap", 0, 4096, protection, 0x22) for protection in (0, 3, 4, 7)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
     assert [told("mprotect", 2**40, 4096, protection) for protection in (0, 3, 4, 7)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
-    assert [told("mmap", 0, 4096, 3, how) for how in (0x20022, 0x21, 0x23, 0x32, 0x40022)] == [ALLOW, *[ERRNO | 1] * 4]
+    assert [told("mmap", 0, 4096, 3, how) for how in (0x22, 0x4022, 0x8022, 0x20022)] == [ALLOW] * 4
+    others = [1 << bit for bit in range(32) if 1 << bit not in (0x2, 0x20, 0x4000, 0x8000, 0x20000)]
+    assert {told("mmap", 0, 4096, 3, 0x22 | how) for how in others} == {ERRNO | 1}
     assert [told("mmap", where, 4096, 3, 0x22) for where in (0, 2**20, 2**40)] == [ALLOW, ERRNO | 1, ERRNO | 1]
     assert [told("mremap", 2**40, 4096, 8192, how) for how in (0, 1, 2, 3, 5)] == [ALLOW, ALLOW, *[ERRNO | 1] * 3]
     assert [told("clock_gettime", clock) for clock in (0, 11, 12, 2**32 - 14)] == [ALLOW, ALLOW, ERRNO | 1, ERRNO | 1]
