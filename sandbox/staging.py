@@ -68,5 +68,5 @@ class Staging:
             if found.name.startswith(self._prefix()):
                 label = found.name.removeprefix(self._prefix()).rpartition("+")[0].replace("+", "/")
                 with suppress(ValueError, OSError):
-                    if Owner.parse(label).is_dead():
+                    if Owner.parse(label).is_dead() and found.lstat().st_uid == os.getuid():
                         remove(found)

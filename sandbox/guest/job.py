@@ -186,7 +186,8 @@ class _Job:
         is_container, machine = self._setting.is_container, os.uname().machine
         lock = None
         if jobwire.SECCOMP not in self._setting.without:
-            lock = kernel.SeccompLock(jobcalls.build_filter(machine, unix_sockets=is_container, network=order.network))
+            code = jobcalls.build_filter(machine, unix_sockets=is_container, network=order.network, memory_files=is_container)
+            lock = kernel.SeccompLock(code)
         limits = self._resource_limits(order)
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in streams]
         trouble, report = os.pipe2(os.O_CLOEXEC)

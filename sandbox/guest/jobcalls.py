@@ -28,8 +28,12 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "process_madvise": (440, 440), "mount_setattr": (442, 442), "quotactl_fd": (443, 443), "memfd_secret": (447, 447),
     "set_mempolicy_home_node": (450, 450), "statmount": (457, 457), "listmount": (458, 458), "lsm_set_self_attr": (460, 460),
     "open_tree_attr": (467, 467),
+    # What outlives its process, in the namespace of whoever started the job where it has none of its own.
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191),
+    "semtimedop": (220, 192), "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187),
+    "mq_open": (240, 180), "mq_unlink": (241, 181),
 }  # fmt: skip
-_SOCKET, _SOCKETPAIR, _CLONE, _CLONE3 = (41, 198), (53, 199), (56, 220), (435, 435)
+_SOCKET, _SOCKETPAIR, _CLONE, _CLONE3, _MEMFD = (41, 198), (53, 199), (56, 220), (435, 435), (319, 279)
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _NAMESPACE_FLAGS = 0x7E020000  # all CLONE_NEW… of `clone`; CLONE_NEWTIME is one of clone3 alone
 _MACHINES = ("x86_64", "aarch64")
@@ -40,13 +44,14 @@ _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16
 _X32_BIT = 0x40000000
 
 
-def build_filter(machine: str, *, unix_sockets: bool, network: bool) -> bytes:
+def build_filter(machine: str, *, unix_sockets: bool, network: bool, memory_files: bool) -> bytes:
     """Return the filter for this machine (as `uname` names it) as the bytes of its BPF instructions.
 
     Args:
         machine: of the tables.
         unix_sockets: let Unix sockets be made; pairs of them always may.
         network: let IPv4 and IPv6 sockets be made.
+        memory_files: let files be made in memory, where a control group counts them: no process is seen to hold them.
 
     Raises:
         KeyError: the machine has no table.
@@ -62,7 +67,7 @@ def build_filter(machine: str, *, unix_sockets: bool, network: bool) -> bytes:
         _instruction(_AT_LEAST, _X32_BIT, 0, 1),
         _instruction(_RETURN, _KILL),
     ]
-    for numbers in _DENIED.values():
+    for numbers in (*_DENIED.values(), *(() if memory_files else (_MEMFD,))):
         number = numbers[column]
         if number is not None:
             code += [_instruction(_IS, number, 0, 1), refuse]

@@ -94,6 +94,25 @@ def test_without_namespaces_a_job_still_ends_what_it_started_and_leaves_no_folde
     assert set(Path("/tmp").glob("dream-harness-job-*")) <= before  # noqa: S108 - as above
 
 
+@pytest.mark.parametrize("without", [[], [NAMESPACES]])
+def test_a_job_leaves_no_object_of_the_kernels_behind_and_holds_no_memory_that_nobody_counts(
+    workspace: Path, without: list[str]
+) -> None:
+    """Segments, semaphores and queues would be there for the next job; files in memory are in nothing that is looked at."""
+    source = """
+        import ctypes, os
+        kernel = ctypes.CDLL(None, use_errno=True)
+        made = [kernel.shmget(4711, 4096, 0o1600), kernel.semget(4711, 1, 0o1600), kernel.msgget(4711, 0o1600)]
+        made += [kernel.shmctl(0, 14, None), kernel.mq_unlink(b"/none")]  # SHM_INFO tells of all segments that there are
+        try:
+            made.append(os.memfd_create("held"))
+        except PermissionError:
+            print(made)
+        """
+
+    assert told(workspace, source, *without) == "[-1, -1, -1, -1, -1]\n"
+
+
 HARNESS = """
 import sys
 from pathlib import Path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,7 +26,8 @@ MACHINES = [("x86_64", 0), ("aarch64", 1)]
 def test_the_filter_of_jobs_denies_what_it_lists_and_allows_the_rest(machine: str, column: int) -> None:
     """With the numbers of the replay filter's own tables, where both know a call."""
     architecture, numbers = calls.MACHINES[machine]
-    program = jobcalls.build_filter(machine, unix_sockets=True, network=False)
+    program = jobcalls.build_filter(machine, unix_sockets=True, network=False, memory_files=True)
+    stricter = jobcalls.build_filter(machine, unix_sockets=True, network=False, memory_files=False)
     denied = {name: both[column] for name, both in jobcalls._DENIED.items() if both[column] is not None}
 
     assert {verdict(program, number, architecture) for number in denied.values() if number is not None} == {REFUSE}
@@ -33,6 +35,8 @@ def test_the_filter_of_jobs_denies_what_it_lists_and_allows_the_rest(machine: st
     assert set(calls.HOSTILE) <= set(jobcalls._DENIED)
     for name in ("read", "openat", "mmap", "futex", "exit_group"):
         assert verdict(program, numbers[name], architecture) == ALLOW
+    in_memory = jobcalls._MEMFD[column]
+    assert (verdict(program, in_memory, architecture), verdict(stricter, in_memory, architecture)) == (ALLOW, REFUSE)
     assert verdict(program, 0, architecture ^ 1) == KILL
     assert verdict(program, 0x40000000, architecture) == KILL
 
@@ -41,7 +45,7 @@ def test_the_filter_of_jobs_denies_what_it_lists_and_allows_the_rest(machine: st
 def test_the_filter_of_jobs_looks_at_socket_families_and_namespace_flags(machine: str, column: int) -> None:
     architecture = calls.MACHINES[machine][0]
     made = {
-        (unix, network): jobcalls.build_filter(machine, unix_sockets=unix, network=network)
+        (unix, network): jobcalls.build_filter(machine, unix_sockets=unix, network=network, memory_files=True)
         for unix in (True, False)
         for network in (True, False)
     }
@@ -135,6 +139,19 @@ def test_what_a_dead_harness_staged_is_removed_and_what_a_living_one_does_stays(
         pass
 
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([living.name, "w"])
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="gives a folder to another user, which takes root")
+def test_what_another_user_has_named_as_if_a_dead_harness_had_staged_it_stays(tmp_path: Path) -> None:
+    (tmp_path / "w").mkdir()
+    me = Owner.this_process()
+    named = tmp_path / (".w.job+" + str(Owner(me.boot, me.namespace, me.pid, "1")).replace("/", "+") + "+00")
+    named.mkdir()
+    os.chown(named, 65_534, 65_534)
+    with Staging(tmp_path / "w"):
+        pass
+
+    assert named.exists()
 
 
 def test_a_workspace_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
