@@ -180,7 +180,8 @@ def _finished(job: Job, trees: Sequence[Tree], place: int, first: Future[Result]
 
 
 def _twice(job: Job, trees: Sequence[Tree]) -> list[int]:
-    return drawn(len(trees), job.effort.repeats, job.settings.seed)
+    repeats = job.effort.repeats
+    return drawn(len(trees), repeats, f"{job.settings.seed} {trees[0].digest}") if repeats and trees else []
 
 
 def _compared(job: Job, trees: Sequence[Tree], place: int, result: Result, second: Trajectory | None) -> Result:

@@ -104,8 +104,8 @@ class Settings:
 class Effort:
     """How an evaluation is carried out; none of it changes a trajectory.
 
-    `repeats` trees, drawn by the seed, are replayed a second time in another container, to find policies that do not repeat.
-    `workers` containers are used side by side.
+    `repeats` trees, drawn by the seed and the first one's digest, are replayed a second time in another container, to find
+    policies that do not repeat. `workers` containers are used side by side.
     """
 
     limits: GuestLimits = field(default_factory=GuestLimits)

@@ -18,8 +18,11 @@ _Look = TypeVar("_Look")
 _PICKS_SHOWN = 20
 
 
-def drawn(trees: int, repeats: int, seed: int) -> list[int]:
-    """Return the places of the trees to be looked at twice, in the order of the second looks: another than that of the first."""
+def drawn(trees: int, repeats: int, seed: str) -> list[int]:
+    """Return the places of the trees to be looked at twice, in the order of the second looks: another than that of the first.
+
+    The seed holds something that no policy sees, or one could draw the places itself, and behave there.
+    """
     places = random.Random(seed).sample(range(trees), min(repeats, trees))  # noqa: S311 - a sample, no secret
     return places if places != sorted(places) else places[::-1]
 

@@ -153,6 +153,18 @@ def test_second_looks_take_another_order_in_containers_of_their_own(sandbox: San
         assert second != sorted(second)  # type: ignore[type-var]
 
 
+def test_which_trees_are_looked_at_twice_cannot_be_told_from_seed_and_number(sandbox: Sandbox) -> None:
+    """A policy knows both, and would behave there; what else decides, it never sees: here the ids of a record."""
+    looked_at = set()
+    for name in "abcdefgh":
+        noting = Noting(sandbox)
+        trees = [tree(f"root>{name}", root=float(score)) for score in range(9)]
+        list(evaluate(Job(OPENS_ALL, Settings(seed=3), Effort(repeats=1)), trees, noting))  # type: ignore[arg-type]
+        looked_at.add(*noting.sessions[1])
+
+    assert len(looked_at) > 1
+
+
 @pytest.mark.parametrize("workers", [1, 2, 3])
 def test_policies_side_by_side_come_to_what_each_comes_to_alone(sandbox: Sandbox, workers: int) -> None:
     """A faulty one, a refused one and one over other trees among them; every replay is told of once."""
