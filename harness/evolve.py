@@ -24,7 +24,7 @@ from harness.propose.base import Brief, Judged
 from harness.store.records import Question, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterable, Iterator, Sequence
 
     from harness.policy import Candidate
     from harness.propose.base import Proposer
@@ -87,7 +87,7 @@ def split_trees(digests: Iterable[str], holdout: float) -> dict[Split, tuple[str
 
 def evolve(
     run: Run, store: Store, proposer: Proposer, judge: Judge, *, alpha: float = _ALPHA, by: str = "evolve"
-) -> Iterator[Progress | HeldOut]:
+) -> Generator[Progress | HeldOut, None, None]:
     """Take a run to its end from wherever it stands.
 
     `alpha` is what all looks at a held-out tree may spend together, `by` who makes them: both go into the ledger.

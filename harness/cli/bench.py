@@ -21,6 +21,7 @@ from harness.leaderboard import CONFIDENCE, Leaderboard, leaderboard
 from harness.policy import Origin, digest_of
 from harness.propose import templates
 from harness.score import Evaluation, best_so_far
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -230,7 +231,7 @@ def _write(request: Request, held: _Held, boards: Sequence[Leaderboard]) -> None
 def _pictures(pictures: Mapping[str, Sequence[tuple[str, str]]]) -> Iterator[str]:
     count = sum(map(len, pictures.values()))
     if count:
-        yield f"{count} pictures as PNG and SVG"
+        yield f"{counted(count, 'picture')} as PNG and SVG"
 
 
 def _document(held: _Held, boards: Sequence[Leaderboard]) -> dict[str, Any]:

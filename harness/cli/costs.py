@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from harness.cli.output import counted
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ class Outlay:
             return f"{self.usd:.6f} USD" if self.usd else "no cost"
         if self.usd:
             return f"at least {self.usd:.6f} USD, {self.unknown} of {counted(self.tries, 'try')} of unknown cost"
-        return "cost unknown" if self.unknown == self.tries else f"cost unknown of {self.unknown} of {self.tries} tries"
+        return "cost unknown" if self.unknown == self.tries else f"cost unknown of {self.unknown} of {counted(self.tries, 'try')}"
 
     @property
     def document(self) -> dict[str, Any]:

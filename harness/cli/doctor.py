@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from harness import __version__, config, wiring
 from harness.cli.exits import Exit
-from harness.cli.output import counted, note, say, say_json, table
+from harness.cli.output import note, say, say_json, table
 from harness.cli.progress import steps
 from harness.errors import HarnessError, InputError
 from harness.policy import Origin
 from harness.propose import templates
+from harness.words import counted
 from sandbox.base import SandboxError
 from sandbox.probe import checks
 
@@ -129,9 +130,8 @@ def _sandbox(settings: Settings) -> Finding:
     except SandboxError as error:
         return Finding("sandbox", State.MISSING, str(error), "`harness sandbox check` says more")
     holes = [result.name for result in results if not result.held]
-    words = (
-        f"{isolation.backend}, Python {isolation.python}; {len(results) - len(holes)} of {len(results)} attempts to get out held"
-    )
+    held = f"{len(results) - len(holes)} of {counted(len(results), 'attempt')} to get out held"
+    words = f"{isolation.backend}, Python {isolation.python}; {held}"
     if holes:
         return Finding("sandbox", State.MISSING, words, f"not held: {', '.join(holes)}; `harness sandbox check` says more")
     return Finding("sandbox", State.GOOD, words)
@@ -154,9 +154,12 @@ def _store(settings: Settings) -> Finding:
         return Finding("store", State.MISSING, str(error), "name another store with --store, or mend this one")
     if broken:
         return Finding(
-            "store", State.MISSING, f"{len(broken)} things are broken: {broken[0]}", "\n  ".join(["all of them:", *broken])
+            "store",
+            State.MISSING,
+            f"broken in {counted(len(broken), 'place')}: {broken[0]}",
+            "\n  ".join(["all of them:", *broken]),
         )
-    return Finding("store", State.GOOD, f"{name}: {versions} versions, {trees} trees, all whole")
+    return Finding("store", State.GOOD, f"{name}: {counted(versions, 'version')}, {counted(trees, 'tree')}, all whole")
 
 
 def _workspaces(settings: Settings) -> Iterator[Finding]:

@@ -15,7 +15,7 @@ from harness import developing, treefile, wiring
 from harness.cli import modeluse, policies, report, rules
 from harness.cli.actor import actor
 from harness.cli.exits import Exit
-from harness.cli.output import counted, note, number
+from harness.cli.output import note, number
 from harness.cli.progress import steps
 from harness.cli.replay import isolation_document
 from harness.config import flag, without_password
@@ -23,6 +23,7 @@ from harness.errors import InputError
 from harness.evolve import HeldOut, Progress, Split, evolve, split_trees
 from harness.policy import EventKind, Origin
 from harness.store import RunPlan, RunState
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -133,7 +134,7 @@ def _resume(request: Request, loaded: Loaded) -> int:
         )
         # What the plan names was agreed to when the run began: nothing is asked again.
         with wiring.sandbox(settings, Origin.TEMPLATE, note) as sandbox:
-            note(f"run {run.number} goes on, {run.plan.versions} versions in all, {sandbox.name} sandbox")
+            note(f"run {run.number} goes on, {counted(run.plan.versions, 'version')} in all, {sandbox.name} sandbox")
             return _take(_stage(run, settings, store, sandbox, loaded), request)
 
 
@@ -287,7 +288,7 @@ def _told(stage: _Stage, progress: Steps) -> Iterator[Progress | HeldOut]:
         alpha=stage.settings.alpha,
         by=f"{actor()}, run {stage.run.number}",
     )
-    with closing(steps_of) as told:  # type: ignore[type-var]
+    with closing(steps_of) as told:
         for one in told:
             if isinstance(one, Progress):
                 position = one.position

@@ -12,12 +12,13 @@ from harness import exploring, wiring
 from harness.cli import policies
 from harness.cli.exits import Exit
 from harness.cli.livetree import Watched, watching
-from harness.cli.output import counted, note, say, say_json, table
+from harness.cli.output import note, say, say_json, table
 from harness.config import flag, without_password
 from harness.errors import InputError
 from harness.explore.base import SearchOver
 from harness.explore.explorer import explore
 from harness.policy import Origin
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +56,7 @@ def explore_command(request: Request, loaded: Loaded) -> int:
             begun = [stage.begin(version, settings.seed + place) for place in range(request.searches)]
             note(
                 f"{counted(len(begun), 'search')} of {stage.task.name} under v{version.number}, agent {stage.agent.name}, "
-                f"{stage.sandbox.name} sandbox, {begun[0].plan.limits.max_attempts} attempts each"
+                f"{stage.sandbox.name} sandbox, {counted(begun[0].plan.limits.max_attempts or 0, 'attempt')} each"
             )
             return _told(stage, begun, request, loaded)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from harness import manifest, treefile, wiring
 from harness.cli import gatetrees
-from harness.cli.output import counted, note
+from harness.cli.output import note
 from harness.cli.policies import short_name
 from harness.cli.progress import steps
 from harness.cli.verdicts.shown import Shown
@@ -16,6 +16,7 @@ from harness.errors import InputError
 from harness.gate.judge import judge, nothing_to_ask, refuse_same, refuse_sandbox, refuse_unrun
 from harness.score import Evaluation, groups_of
 from harness.store.records import Question
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from harness.cli.output import note, one_line, short
 from harness.explore.base import AttemptEnded, Decided, FellBack
 from harness.tree import Direction
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,13 +101,11 @@ class _Tree:
             self._draw()
 
     def _figures(self, progress: AttemptEnded) -> str:
-        of = "" if self._watched.attempts is None else f" of {self._watched.attempts}"
+        most = self._watched.attempts
+        made = counted(len(self._made), "attempt") if most is None else f"{len(self._made)} of {counted(most, 'attempt')}"
         best = "-" if progress.best is None else f"{progress.best:.9g}"
         spent = spent_words(progress.spent)
-        return (
-            f"{self._watched.label}: round {self._round}, {len(self._made)}{of} attempts, {progress.in_flight} in flight, "
-            f"best {best}, {spent}"
-        )
+        return f"{self._watched.label}: round {self._round}, {made}, {progress.in_flight} in flight, best {best}, {spent}"
 
     def _draw(self) -> None:
         from rich.text import Text  # noqa: PLC0415 - as above

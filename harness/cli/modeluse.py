@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from harness.cli.costs import Outlay, Tokens
-from harness.cli.output import counted, one_line, say
+from harness.cli.output import one_line, say
 from harness.models.journal import Because
 from harness.propose.memory import fingerprint
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -81,15 +81,6 @@ def number(value: float | None, signed: bool = False) -> str:
     return format(value, f"+{form}" if signed else form)
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a count with its noun: 1 tree, 2 trees, 3 tries, 4 searches."""
-    if count != 1 and noun.endswith("ry"):
-        return f"{count} {noun[:-1]}ies"
-    if count != 1 and noun.endswith("ch"):
-        return f"{count} {noun}es"
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def short(text: str, width: int = 60) -> str:
     """Return the first line of a text, cut to a width."""
     line = next(iter(text.splitlines()), "")

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness import manifest, treefile, wholefile, wiring
 from harness.cli import policies, rules
 from harness.cli.exits import Exit
-from harness.cli.output import counted, indented, note, number, one_line, say, say_json, table
+from harness.cli.output import indented, note, number, one_line, say, say_json, table
 from harness.cli.progress import steps
 from harness.clock import timed
 from harness.errors import InputError
 from harness.evaluate import Job, evaluate
 from harness.lazytrees import TreeFiles
 from harness.score import Evaluation, Weight, groups_of
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +79,9 @@ def replay(request: Request, settings: Settings) -> int:
             asked = request.as_json or request.manifest is not None
             isolation = sandbox.describe() if sandbox is not None and asked else None
     except KeyboardInterrupt:
-        note(f"interrupted after {len(results)} of {len(files)} trees; nothing was recorded, run the same command again")
+        note(
+            f"interrupted after {len(results)} of {counted(len(files), 'tree')}; nothing was recorded, run the same command again"
+        )
         return Exit.INTERRUPTED
     evaluation = Evaluation(named.candidate.digest, "none" if sandbox is None else sandbox.name, judged_by, tuple(results))
     if request.manifest is not None:

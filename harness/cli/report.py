@@ -7,10 +7,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.cli import modeluse, rules
-from harness.cli.output import counted, number, one_line, say, say_json, table
+from harness.cli.output import number, one_line, say, say_json, table
 from harness.cli.replay import fault_document
 from harness.evolve import Split
 from harness.score import Weight, difference, groups_of, mean, mean_over_groups
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

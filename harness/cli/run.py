@@ -15,7 +15,7 @@ from harness.cli.exits import Exit
 from harness.cli.explore import carried_out, steering
 from harness.cli.gatesides import Sides
 from harness.cli.gatetrees import Given
-from harness.cli.output import counted, note, number
+from harness.cli.output import note, number
 from harness.cli.policies import Named
 from harness.cli.progress import steps
 from harness.config import FIELDS, flag, without_password
@@ -26,6 +26,7 @@ from harness.search import Mode
 from harness.store import RunPlan
 from harness.store.records import CampaignPlan, RunState
 from harness.task import reading
+from harness.words import counted
 
 if TYPE_CHECKING:
     from harness.campaign import Cycle
@@ -237,7 +238,7 @@ class _Arm:
                 step=progress.step,
             )
             going = evolve(run, self.store, proposer, judge, alpha=settings.alpha, by=self.campaign.mark(cycle))
-            with closing(going) as told:  # type: ignore[type-var]
+            with closing(going) as told:
                 for one in told:
                     if isinstance(one, HeldOut):
                         words = f"cycle {cycle}, held-out trees"

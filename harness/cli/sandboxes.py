@@ -10,6 +10,7 @@ from harness.cli.exits import Exit
 from harness.cli.output import note, say, say_json, short, table
 from harness.cli.progress import steps
 from harness.policy import Origin
+from harness.words import counted
 from sandbox.probe import checks
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def check(settings: Settings, as_json: bool) -> int:
             say(f"  - {sentence}")
     rows = [[result.name, "held" if result.held else "HOLE", short(result.detail, 90)] for result in results]
     say("\n" + table(("attempt", "outcome", "answered with"), rows, left=("attempt", "outcome", "answered with")))
-    say(f"\n{len(results) - len(holes)} of {len(results)} attempts to get out were held")
+    say(f"\n{len(results) - len(holes)} of {counted(len(results), 'attempt')} to get out were held")
     return Exit.NO if holes else Exit.DONE
 
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from harness import treefile, treeset, wiring
 from harness.cli.exits import Exit
-from harness.cli.output import counted, one_line, say, say_json, short, table
+from harness.cli.output import one_line, say, say_json, short, table
 from harness.errors import InputError
 from harness.tree import Direction, set_digest
+from harness.words import counted
 from sandbox.api import ROOT
 
 if TYPE_CHECKING:
@@ -134,12 +135,13 @@ def show(named: str, settings: Settings, as_json: bool) -> int:
     tree = _in_file(named) if Path(named).exists() else _packed(named) or _found(named, settings)
     best = _best_path(tree)
     if as_json:
-        nodes = [{"id": a.id, "parent": a.parent, "score": a.score, "status": a.status} for a in tree.attempts]
+        told = ("id", "parent", "score", "status", "hypothesis", "snapshot")
+        nodes = [{name: getattr(attempt, name) for name in told} for attempt in tree.attempts]
         say_json(_line(tree) | {"root_score": tree.root.score, "best_path": list(tree.ids(best)), "nodes": nodes})
         return 0
     sense = "smaller is better" if tree.direction is Direction.MIN else "larger is better"
     say(one_line(f"{tree.name}  ({tree.system}; {tree.task or 'no task named'}; {sense}; frontier {tree.frontier})"))
-    say(f"{len(tree.attempts)} attempts, digest {tree.digest}\n")
+    say(f"{counted(len(tree.attempts), 'attempt')}, digest {tree.digest}\n")
     for line in _drawing(tree, best):
         say(line)
     if best:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from harness import config, manifest, rerun, treefile, wiring
 from harness.cli.exits import Exit
-from harness.cli.output import counted, note, one_line, say, say_json
+from harness.cli.output import note, one_line, say, say_json
 from harness.cli.progress import steps
 from harness.errors import InputError
 from harness.lazytrees import FoundTrees
 from harness.policy import Origin
 from harness.propose import templates
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -175,7 +176,7 @@ def _document(request: Request, said: Manifest, comparison: Comparison) -> dict[
 
 
 def _print(said: Manifest, comparison: Comparison) -> None:
-    policies = "1 policy" if len(said.policies) == 1 else f"{len(said.policies)} policies"
+    policies = counted(len(said.policies), "policy")
     scope = f"{counted(comparison.replays, 'replay')} of {policies} over {counted(len(said.trees), 'tree')}"
     if comparison.same:
         verdict = "" if said.verdict is None else ", and the verdict with every figure of its parts"

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from harness import wiring
 from harness.cli.exits import Exit
-from harness.cli.output import counted, say, say_json
+from harness.cli.output import say, say_json
 from harness.errors import InputError
 from harness.explore.copyback import copy_back
+from harness.words import counted
 
 if TYPE_CHECKING:
     from harness.config import Settings

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.costs import Outlay, tries_of
-from harness.cli.output import clean, counted, one_line, say
+from harness.cli.output import clean, one_line, say
 from harness.errors import InputError
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -15,6 +15,7 @@ from harness.gate.draws import MOST_RESAMPLES, resamples_for
 from harness.gate.needed import needed_trees, spread
 from harness.gate.signflip import sign_flip
 from harness.gate.verdict import Outcome, Part, PartName
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,7 +51,7 @@ def gain(values: Sequence[Sequence[float]], bounds: Bounds, look: Look, *, by_gr
         "design_effect": spread(above, by_group=by_group).design_effect if count > 1 else None,
         "needed_trees": None,
     }
-    over = f"mean difference {mean:+z.4f} over {count} trees, groups: {len(values)}"
+    over = f"mean difference {mean:+z.4f} over {counted(count, 'tree')}, groups: {len(values)}"
     if weighted_mean(above, by_group=by_group) <= 0:
         return Part(PartName.GAIN, Outcome.REFUSE, f"{over}, not above {bounds.min_gain:g}", figures)
     if bound is None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from harness.gate.verdict import Outcome, Part, PartName
 from harness.replay import Stop
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +50,9 @@ def faults(candidate: Evaluation) -> Part:
             figures: dict[str, Figure] = {"kind": fault.kind.value, "tree": result.tree, "round": fault.round}
             words = f"{fault.kind} on tree {result.name}{at}: {fault.message}"
             return Part(PartName.FAULTS, Outcome.REFUSE, words, figures)
-    return Part(PartName.FAULTS, Outcome.PASS, f"none in {len(candidate.results)} replays", {"replays": len(candidate.results)})
+    return Part(
+        PartName.FAULTS, Outcome.PASS, f"none in {counted(len(candidate.results), 'replay')}", {"replays": len(candidate.results)}
+    )
 
 
 def unrun(fault: Fault) -> Part:
@@ -86,7 +89,7 @@ def support(candidate: Evaluation, bounds: Bounds) -> Part:
         "picks": picks,
         "max_off_support": most,
     }
-    words = f"the record had no answer to {share:.0%} of {picks:,} picks (asked: at most {most:.0%})"
+    words = f"the record had no answer to {share:.0%} of {counted(picks, 'pick')} (asked: at most {most:.0%})"
     return Part(PartName.SUPPORT, _answer(share <= most), words, figures)
 
 
@@ -100,7 +103,7 @@ def decision_time(candidate: Evaluation, bounds: Bounds) -> Part:
     mean = math.fsum(result.cpu_s for result in candidate.results) / asked if asked else 0.0
     most = bounds.max_decision_cpu_s
     figures: dict[str, Figure] = {"decision_cpu_s": mean, "decisions": asked, "max_decision_cpu_s": most}
-    words = f"{mean * 1000:.2f} ms of CPU time on average over {asked:,} decisions (asked: at most {most * 1000:g} ms)"
+    words = f"{mean * 1000:.2f} ms of CPU time on average over {counted(asked, 'decision')} (asked: at most {most * 1000:g} ms)"
     return Part(PartName.DECISION_TIME, _answer(mean <= most), words, figures)
 
 

@@ -10,6 +10,7 @@ from harness.errors import HarnessError
 from harness.policy import digest_of
 from harness.store import asked, ledger, rows, searches, tables, tries, verdicts
 from harness.store.upgrade import differences
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -108,6 +109,6 @@ def _evaluations(connection: Connection) -> Iterator[str]:
     )
     for number, recorded, count, policy, digest in connection.execute(query):
         if count != recorded:
-            yield f"evaluation {number} was recorded with {recorded} replays and holds {count}"
+            yield f"evaluation {number} was recorded with {counted(recorded, 'replay')} and holds {count}"
         if policy != digest:
             yield f"evaluation {number} is one of another policy than its version"

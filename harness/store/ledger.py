@@ -21,6 +21,7 @@ from harness.score import settings_from
 from harness.store import digests, history, rows, tables
 from harness.store.reading import one
 from harness.store.records import LedgerEntry, Question, Spent
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -147,7 +148,7 @@ def _look(entry: LedgerEntry, known: Sequence[LedgerEntry], alpha: float, *, is_
 
 
 def _looked(candidate: int, entry: LedgerEntry) -> Event:
-    reason = f"look {entry.look} at these {len(entry.trees)} trees, at level {entry.level:.4g}"
+    reason = f"look {entry.look} at {counted(len(entry.trees), 'held-out tree')}, at level {entry.level:.4g}"
     facts = {"look": entry.number, "ledger": entry.digest, "trees": len(entry.trees), "level": entry.level, "by": entry.by}
     return Event(EventKind.LOOKED, candidate, None, reason, facts=facts | {"policy": entry.question.incumbent})
 

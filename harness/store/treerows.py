@@ -9,6 +9,7 @@ from sqlalchemy import insert, select
 from harness.errors import InputError
 from harness.store import rows, tables
 from harness.store.reading import one
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -46,4 +47,5 @@ def refuse_unknown(connection: Connection, digests: Collection[str]) -> None:
     known = set(connection.execute(select(tables.trees.c.digest)).scalars())
     unknown = sorted(set(digests) - known)
     if unknown:
-        raise InputError(f"the plan names {len(unknown)} trees that the store does not hold, {unknown[0]!r} first; add them")
+        which = f"{counted(len(unknown), 'tree')} that the store does not hold, {unknown[0]!r} first"
+        raise InputError(f"the plan names {which}; add what is missing")

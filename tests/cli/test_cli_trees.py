@@ -10,7 +10,7 @@ from commands import named
 
 from harness import config, treefile, wiring
 from harness.store import Store
-from harness.tree import Direction, Tree
+from harness.tree import Attempt, Direction, Root, Tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -91,6 +91,24 @@ def test_where_smaller_is_better_the_smallest_is_best_and_scores_are_as_recorded
     assert ended.json["best_path"] == ["root", "a"]
     assert (ended.json["best"], ended.json["best_score"]) == (-2.0, 2.0)
     assert "* ├─ a  2  <- best" in command("trees", "show", "low.jsonl").out
+
+
+def test_show_tells_programs_what_each_attempt_set_out_to_try_and_where_its_workspace_is(
+    command: Callable[..., Ended], folder: Path
+) -> None:
+    tried = Attempt("a", None, 2.0, hypothesis="wider steps", snapshot="git:abc")
+    treefile.write(Tree("told", (tried, Attempt("b", "a", None, "failed")), root=Root(0.0)), folder / "told.jsonl")
+
+    assert command("trees", "show", "told.jsonl", "--json").json["nodes"] == [
+        {"id": "a", "parent": None, "score": 2.0, "status": "ok", "hypothesis": "wider steps", "snapshot": "git:abc"},
+        {"id": "b", "parent": "a", "score": None, "status": "failed", "hypothesis": "", "snapshot": None},
+    ]
+
+
+def test_one_attempt_is_no_plural(command: Callable[..., Ended], folder: Path) -> None:
+    treefile.write(Tree("one", (Attempt("a", None, 2.0),), root=Root(0.0)), folder / "one.jsonl")
+
+    assert "\n1 attempt, digest" in command("trees", "show", "one.jsonl").out
 
 
 def test_a_stored_tree_is_named_by_name_or_by_the_start_of_its_digest(command: Callable[..., Ended], trees: Path) -> None:

@@ -119,7 +119,7 @@ def test_values_are_told_by_group_beside_those_of_the_best_version_furthest_behi
 
     lines = [line for line in said.splitlines() if line.startswith(('"flat"', '"steep"'))]
     assert [line.split(" ", 1)[0] for line in lines] == ['"steep"', '"flat"']
-    assert "(1 trees): value 0.0000, version 1 1.0040; 0.0 attempts in 0.0 rounds" in lines[0]
+    assert "(1 tree): value 0.0000, version 1 1.0040; 0.0 attempts in 0.0 rounds" in lines[0]
 
 
 def test_a_replay_is_told_as_the_policy_saw_it() -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from harness.cli import rules
-from harness.cli.output import counted, number
+from harness.cli.output import number
 from harness.leaderboard import CONFIDENCE
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

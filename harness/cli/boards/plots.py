@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness import wholefile
 from harness.cli import rules
-from harness.cli.output import counted, one_line, short
+from harness.cli.output import one_line, short
 from harness.errors import InputError
 from harness.leaderboard import CONFIDENCE
 from harness.pareto import SWEEP
 from harness.score import Normalize, Weight
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

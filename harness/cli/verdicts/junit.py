@@ -14,6 +14,7 @@ from junitparser import Failure, JUnitXml, TestCase, TestSuite
 from harness.cli.output import clean, number
 from harness.cli.verdicts.shown import figures, look_words
 from harness.gate.verdict import Outcome
+from harness.words import counted
 
 if TYPE_CHECKING:
     from harness.cli.verdicts.shown import Shown
@@ -68,7 +69,8 @@ def _group(group: GroupDifference, verdict: Verdict) -> TestCase:
     """Return a group's test case: its mean difference is held against the margin that the part `groups` holds it against."""
     case = TestCase(clean(group.group), "gate.groups")
     margin = verdict.bounds.group_margin
-    words = f"mean difference {number(group.difference, signed=True)} over {group.trees} trees, the margin is {-margin:+.4f}"
+    over = f"over {counted(group.trees, 'tree')}"
+    words = f"mean difference {number(group.difference, signed=True)} {over}, the margin is {-margin:+.4f}"
     trees = "\n".join(
         f"{tree.name}: {number(tree.difference, signed=True)}" for tree in verdict.trees if tree.group == group.group
     )

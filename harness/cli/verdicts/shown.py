@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from harness.cli import rules
-from harness.cli.output import counted, number, short
+from harness.cli.output import number, short
 from harness.cli.verdicts.spark import sparkline
 from harness.gate.document import document
 from harness.gate.verdict import Outcome
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,6 +9,7 @@ from harness.policy import Origin
 from harness.propose.prompts.fence import figure, quoted
 from harness.propose.prompts.told import evidence
 from harness.score import groups_of, mean
+from harness.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -157,7 +158,7 @@ def groups_told(judged: Judged, others: Mapping[str, Judged]) -> Iterator[str]:
         wasted = sum(r.figures.wasted for r in results) / served if served else 0.0
         beside = "".join(f", {name} {figure(other)}" for name, other in theirs.items() if other is not None)
         told = (
-            f"{quoted(group, 80)} ({len(results)} trees): value {figure(value)}{beside}; "
+            f"{quoted(group, 80)} ({counted(len(results), 'tree')}): value {figure(value)}{beside}; "
             f"{n:.1f} attempts in {k:.1f} rounds, {wasted:.0%} of picks wasted"
         )
         lines.append((-behind, group, told))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from harness.propose.prompts.fence import figure, quoted, shortened
 from harness.replay import Replay
+from harness.words import counted
 from sandbox.api import ROOT, View
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ def replay_told(result: Result, tree: Tree, settings: Settings, beside: str = ""
     worth, fault = result.figures, result.trajectory.fault
     valued = f"value {figure(worth.value)}, quality {figure(worth.quality)}" if fault is None else "no value"
     head = (
-        f"tree {quoted(result.name, 80)} (task {quoted(result.task, 80)}): {valued}; {worth.n} attempts in {worth.k} rounds, "
-        f"{worth.wasted} picks wasted{beside}"
+        f"tree {quoted(result.name, 80)} (task {quoted(result.task, 80)}): {valued}; "
+        f"{counted(worth.n, 'attempt')} in {counted(worth.k, 'round')}, {counted(worth.wasted, 'pick')} wasted{beside}"
     )
     lines = [head, f"  at first: root {_number(view.nodes[0].score)}"]
     left_out = len(turns) - FIRST_ROUNDS - LAST_ROUNDS
@@ -75,7 +76,7 @@ def replay_told(result: Result, tree: Tree, settings: Settings, beside: str = ""
         if left_out <= 0 or number <= FIRST_ROUNDS or number > len(turns) - LAST_ROUNDS:
             lines.append(f"  round {number}: {_round_told(turn)}")
         elif number == FIRST_ROUNDS + 1:
-            lines.append(f"  ({left_out} rounds not listed)")
+            lines.append(f"  ({counted(left_out, 'round')} not listed)")
     if fault is not None:
         lines.append(f"  then it faulted: {fault.kind}")
     lines += [f"  ended: {result.trajectory.stop}; {_left_told(view)}", *(f"  {said}" for said in _words_told(view))]
