@@ -21,6 +21,13 @@ if TYPE_CHECKING:
     from harness.task.base import Task
 
 UNKNOWN_COST = Cost(None, None, None)
+OUTPUT_CHARACTERS = 2**20
+LOG_CHARACTERS = 4_000
+
+
+def told(text: str, characters: int) -> str:
+    """Return the end of what an agent said, at most so long; halves of characters, which no file can hold, become `?`."""
+    return text[-characters:].encode("utf-8", "replace").decode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +99,7 @@ class Assignment:
 class Work:
     """What an agent did. `output` is what it said (selectors look at it), `log` the end of its own log, for people.
 
+    Neither is longer than `OUTPUT_CHARACTERS` and `LOG_CHARACTERS`. Seconds are known, tokens and money where somebody says them.
     `strategy` is its own word for its approach, shown to siblings. `terminal` says that the branch is done.
     """
 
@@ -118,7 +126,11 @@ class AgentError(HarnessError):
 
 
 class Agent(Protocol):
-    """Makes attempts. Called from several threads at once, each with a workspace of its own."""
+    """Makes attempts. Called from several threads at once, each with a workspace of its own.
+
+    An attempt touches nothing but its workspace, and nothing of what it was told is kept once it has ended, however it ended. It
+    ends soon after its time is over or `cancel` is set, in both cases as a fault of status "timeout", and no process goes on.
+    """
 
     @property
     def name(self) -> str:
@@ -135,7 +147,7 @@ class Agent(Protocol):
 
         Raises:
             AgentFault: the attempt failed, ran out of time or was cancelled by its limit.
-            AgentError: our side failed.
+            AgentError: our side failed, or the agent is closed.
         """
 
     def close(self) -> None:

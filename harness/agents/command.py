@@ -1,25 +1,25 @@
 """Any coding agent's command line as an agent: the prompt on its standard input, the workspace as its working folder.
 
-Its process group is ended whole when it ends, runs out of time, is cancelled or floods its output; what moves to a session of
-its own escapes that. It runs as the user of the harness: nothing but its own sandbox keeps it inside the workspace.
+It is ended with all that it started when it ends, runs out of time, is cancelled or floods its output. It runs as the user of the
+harness: nothing but its own sandbox keeps it inside the workspace.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import tempfile
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness import tomlfile
-from harness.agents.base import AgentError, AgentFault, Hypothesis, Work
+from harness.agents import hypotheses, processes
+from harness.agents.base import LOG_CHARACTERS, OUTPUT_CHARACTERS, AgentError, AgentFault, Hypothesis, Work, told
 from harness.agents.prompt import prompt
 from harness.errors import InputError, reason_of
 from harness.models.redaction import redacted
@@ -32,8 +32,10 @@ if TYPE_CHECKING:
     from harness.agents.base import Assignment
 
 _LOOK_S = 0.02
-_LOG_CHARACTERS = 4_000
+_HYPOTHESIS = "hypothesis.json"
 _HYPOTHESIS_BYTES = 10_000
+_LARGEST = 1e15
+"""No figure of tokens or money is larger."""
 _PLAIN_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "USER")
 
 
@@ -83,6 +85,7 @@ class CommandAgent:
     def __init__(self, name: str, settings: CommandSettings) -> None:
         self._name = name
         self._settings = settings
+        self._closed = False
 
     @property
     def name(self) -> str:
@@ -95,24 +98,35 @@ class CommandAgent:
         return Hypothesis()
 
     def work(self, assignment: Assignment) -> Work:
-        """Run the command and return what it said."""
+        """Run the command and return what it said.
+
+        Raises:
+            AgentFault: it ended with another exit code than those of success, or was ended.
+            AgentError: it cannot be run.
+        """
+        if self._closed:
+            raise AgentError(f"agent {self._name} is closed")
         with tempfile.TemporaryDirectory(prefix="dream-harness-agent-") as folder:
             return self._run(assignment, Path(folder))
 
     def close(self) -> None:
-        """Do nothing: no process outlives its attempt."""
+        """Take no more attempts; no process outlives its own."""
+        self._closed = True
 
     def _run(self, assignment: Assignment, folder: Path) -> Work:
         asked, said = folder / "prompt.md", folder / "output"
         asked.write_text(prompt(assignment))
+        _forget(assignment.workspace)
         places = {"{workspace}": str(assignment.workspace), "{prompt_file}": str(asked)}
+        seen = {name: os.environ[name] for name in (*_PLAIN_VARIABLES, *self._settings.env) if name in os.environ}
+        mark = processes.new_mark()
         began = time.monotonic()
         with asked.open("rb") as stdin, said.open("wb") as output:
             try:
                 process = subprocess.Popen(  # noqa: S603 - the operator's command
                     [_placed(word, places) for word in self._settings.command],
                     cwd=assignment.workspace,
-                    env={name: os.environ[name] for name in (*_PLAIN_VARIABLES, *self._settings.env) if name in os.environ},
+                    env=seen | {processes.VARIABLE: mark},
                     stdin=stdin if self._settings.prompt == "stdin" else subprocess.DEVNULL,
                     stdout=output,
                     stderr=subprocess.STDOUT,
@@ -125,38 +139,56 @@ class CommandAgent:
             try:
                 trouble = self._watched(process, assignment, said, began)
             finally:
-                with suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+                processes.end(process, mark)
         with said.open("rb") as stream:
             raw = stream.read(self._settings.output_bytes).decode("utf-8", "replace")
+        answer = _last_object(raw)
+        cost = self._cost(answer, time.monotonic() - began)
         text = redacted(raw, also=self._settings.env)
-        work = Work(_hypothesis(assignment.workspace), self._cost(raw, time.monotonic() - began), text, text[-_LOG_CHARACTERS:])
-        if trouble:
-            raise AgentFault(trouble, status="timeout" if "time" in trouble else "failed", work=work)
+        work = Work(
+            self._hypothesis(assignment.workspace, raw, answer), cost, told(text, OUTPUT_CHARACTERS), told(text, LOG_CHARACTERS)
+        )
+        if trouble is not None:
+            raise AgentFault(trouble.message, status=trouble.status, work=work)
         if process.returncode not in self._settings.success:
             raise AgentFault(f"the agent ended with exit code {process.returncode}", work=work)
         return work
 
-    def _watched(self, process: subprocess.Popen[bytes], assignment: Assignment, said: Path, began: float) -> str:
+    def _watched(self, process: subprocess.Popen[bytes], assignment: Assignment, said: Path, began: float) -> _Trouble | None:
         """Wait for the end and return why it has to be ended, nothing where it ended by itself."""
         limit_s = min(assignment.timeout_s, self._settings.timeout_s or assignment.timeout_s)
         while True:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(_LOOK_S)
-                return ""
+                return None
             if assignment.cancel.is_set():
-                return "the attempt was cancelled"
+                return _Trouble("the attempt was cancelled", "timeout")
             if time.monotonic() - began > limit_s:
-                return f"the agent ran out of time: {limit_s:g} s"
+                return _Trouble(f"the agent ran out of time: {limit_s:g} s", "timeout")
             if said.stat().st_size > self._settings.output_bytes:
-                return f"the agent wrote more than {self._settings.output_bytes} bytes"
+                return _Trouble(f"the agent wrote more than {self._settings.output_bytes} bytes", "failed")
 
-    def _cost(self, output: str, seconds: float) -> Cost:
-        answer = _last_object(output)
+    def _hypothesis(self, workspace: Path, output: str, answer: Any) -> Hypothesis:
+        """Return what the agent wrote down or said; of what it said the last counts, and its JSON answer before all else."""
+        found = _written(workspace)
+        texts = [text for text in answer.values() if isinstance(text, str)] if isinstance(answer, dict) else []
+        for text in [*texts, output]:
+            found = found or hypotheses.fenced(text)
+        if found is None:
+            return Hypothesis()
+        return Hypothesis(*(redacted(part, also=self._settings.env) for part in (found.component, found.statement, found.reason)))
+
+    def _cost(self, answer: Any, seconds: float) -> Cost:
         counted = [_number(answer, path) for path in self._settings.tokens]
         tokens = sum(count for count in counted if count is not None) if counted and None not in counted else None
         return Cost(seconds, tokens, _number(answer, self._settings.usd))
+
+
+class _Trouble(NamedTuple):
+    """Why a command was ended, and the status of its attempt."""
+
+    message: str
+    status: str
 
 
 def _placed(word: str, places: Mapping[str, str]) -> str:
@@ -173,26 +205,37 @@ def _last_object(output: str) -> Any:
 
 
 def _number(answer: Any, path: str) -> float | None:
-    """Return the figure at a path such as `usage.input_tokens`, None where there is no finite one that is at least 0."""
+    """Return the figure at a path such as `usage.input_tokens`, None where there is none that can be."""
     for key in path.split("."):
         answer = answer.get(key) if isinstance(answer, dict) else None
-    fits = isinstance(answer, int | float) and not isinstance(answer, bool) and 0 <= answer < float("inf")
+    fits = isinstance(answer, int | float) and not isinstance(answer, bool) and 0 <= answer <= _LARGEST
     return float(answer) if fits else None
 
 
-def _hypothesis(workspace: Path) -> Hypothesis:
+def _own_folder(workspace: Path) -> int:
+    """Open the agent's own folder, unless a link stands there."""
+    return os.open(workspace / AGENT_FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+
+
+def _forget(workspace: Path) -> None:
+    """Remove what the parent's attempt set out to try, which this one would be taken to have written."""
+    with suppress(OSError):
+        folder = _own_folder(workspace)
+        try:
+            os.unlink(_HYPOTHESIS, dir_fd=folder)
+        finally:
+            os.close(folder)
+
+
+def _written(workspace: Path) -> Hypothesis | None:
     """Return what the agent wrote down, nothing where it is none: no link is followed."""
     try:
-        folder = os.open(workspace / AGENT_FOLDER, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        folder = _own_folder(workspace)
         try:
-            file = os.open("hypothesis.json", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=folder)
+            file = os.open(_HYPOTHESIS, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         finally:
             os.close(folder)
         with os.fdopen(file, "rb") as stream:
-            said = json.loads(stream.read(_HYPOTHESIS_BYTES))
-    except (OSError, ValueError, RecursionError):
-        return Hypothesis()
-    if not isinstance(said, dict):
-        return Hypothesis()
-    parts = [redacted(said[key])[:500] if isinstance(said.get(key), str) else "" for key in ("component", "statement", "reason")]
-    return Hypothesis(*parts)
+            return hypotheses.read(stream.read(_HYPOTHESIS_BYTES))
+    except OSError:
+        return None

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
+_NAME_BYTES = 255
+_PARTS = 30
+
+
 def edited(answer: str, files: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
     """Return the new text of each file that an answer changes. `files` are those that may be changed, by name.
 
@@ -68,5 +72,6 @@ def _whole(lines: Sequence[str], patterns: Sequence[str]) -> dict[str, str]:
 
 def _admit(name: str, patterns: Sequence[str]) -> None:
     parts = name.split("/")
-    if name.startswith("/") or ".." in parts or "" in parts or not any(fnmatchcase(name, pattern) for pattern in patterns):
+    odd = not name.isprintable() or ".." in parts or any(not 0 < len(part.encode()) <= _NAME_BYTES for part in parts)
+    if odd or len(parts) > _PARTS or not any(fnmatchcase(name, pattern) for pattern in patterns):
         raise ProposalFault(FaultReason.WRONG_FILE, f"{name!r} may not be changed; only these may: {', '.join(patterns)}")

@@ -5,19 +5,23 @@ An answer whose edits cannot be made goes back to it with the reason, twice at m
 
 from __future__ import annotations
 
-import json
+import contextvars
 import re
+import threading
 import time
+from concurrent.futures import Future, wait
 from contextlib import suppress
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from harness.agents.base import AgentError, AgentFault, Hypothesis, Work
+from harness.agents import hypotheses
+from harness.agents.base import LOG_CHARACTERS, OUTPUT_CHARACTERS, AgentError, AgentFault, Hypothesis, Work, told
 from harness.agents.edits import edited
 from harness.agents.prompt import prompt
 from harness.models.base import ContextOverflow, Message, ModelError, ModelTimeout, Request, Role
 from harness.models.budget import BudgetSpentError
-from harness.propose.edits.base import ProposalFault
+from harness.propose.edits.base import ANSWER_CHARACTERS, ProposalFault
 from harness.propose.prompts.base import Foreign
 from harness.propose.prompts.rendering import fenced
 from sandbox.api import Cost
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
     from harness.models.base import Answer, Model
 
 _REPAIRS = 2
+_LOOK_S = 0.02
+_GRACE_S = 1.0
+"""For whoever asks to say by itself that there was no answer in time."""
 _FILE_CHARACTERS = 60_000
 """Of all files that are shown together; those that do not fit are named alone."""
 _SAID = re.compile(r"\{[^{}\n]*\}")
@@ -42,6 +49,7 @@ class ModelAgent:
         self._temperature = temperature
         self._max_output_tokens = max_output_tokens
         self._timeout_s = timeout_s
+        self._closed = False
 
     @property
     def name(self) -> str:
@@ -60,6 +68,8 @@ class ModelAgent:
             AgentFault: no answer could be made an edit of, or none came in time.
             AgentError: the model is out of reach, or its budget is spent.
         """
+        if self._closed:
+            raise AgentError(f"agent {self.name} is closed")
         until = time.monotonic() + assignment.timeout_s
         files = _files(assignment)
         messages = [Message(Role.USER, _prompt(assignment, files))]
@@ -70,46 +80,73 @@ class ModelAgent:
             try:
                 changed = edited(answer.text, files, assignment.task.files)
             except ProposalFault as fault:
-                told = f"That answer cannot be used: {fault.message}. Mend it and answer again, all of it."
-                messages += [Message(Role.ASSISTANT, answer.text or "(empty)"), Message(Role.USER, told)]
+                again = f"That answer cannot be used: {fault.message}. Mend it and answer again, all of it."
+                messages += [Message(Role.ASSISTANT, answer.text or "(empty)"), Message(Role.USER, again)]
                 trouble = fault.message
                 continue
-            for name, text in changed.items():
-                _write(assignment, name, text)
-            return _work(answers)
+            work = _work(answers)
+            try:
+                _write(assignment, changed)
+            except AgentFault as fault:
+                raise AgentFault(str(fault), work=work) from fault
+            return work
         raise AgentFault(f"no answer was an edit: {trouble}", work=_work(answers))
 
     def close(self) -> None:
-        """Do nothing: it starts no process."""
+        """Take no more attempts; it starts no process."""
+        self._closed = True
 
     def _answered(self, assignment: Assignment, messages: tuple[Message, ...], before: list[Answer], until: float) -> Answer:
         if assignment.cancel.is_set():
             raise AgentFault("the attempt was cancelled", status="timeout", work=_work(before))
-        timeout_s = min(self._timeout_s, until - time.monotonic())
+        began = time.monotonic()
+        timeout_s = min(self._timeout_s, until - began)
         if timeout_s <= 0:
             raise AgentFault(f"took longer than {assignment.timeout_s:g} s", status="timeout", work=_work(before))
         seed = assignment.seed % 2**31
         request = Request(messages, self._model.name, self._temperature, seed, self._max_output_tokens, timeout_s)
+        answer = self._asked(request)
+        while not answer.done():
+            wait([answer], _LOOK_S)
+            late = time.monotonic() > until + _GRACE_S
+            if not answer.done() and (late or assignment.cancel.is_set()):
+                message = f"took longer than {assignment.timeout_s:g} s" if late else "the attempt was cancelled"
+                lost = _work(before, unknown=True, lost_s=time.monotonic() - began)
+                raise AgentFault(message, status="timeout", work=lost)
         try:
-            return self._model.complete(request)
+            return replace(answer.result(), text=told(answer.result().text, ANSWER_CHARACTERS + 1))
         except (ModelTimeout, ContextOverflow) as error:
             status = "timeout" if isinstance(error, ModelTimeout) else "failed"
-            raise AgentFault(str(error), status=status, work=_work(before, unknown=error.billed)) from error
+            lost = _work(before, unknown=error.billed, lost_s=time.monotonic() - began)
+            raise AgentFault(str(error), status=status, work=lost) from error
         except (ModelError, BudgetSpentError) as error:
             raise AgentError(f"agent {self.name}: {error}") from error
 
+    def _asked(self, request: Request) -> Future[Answer]:
+        """Ask in a thread of its own: an attempt that is ended does not wait for an answer, which nobody can call back."""
+        answer: Future[Answer] = Future()
 
-def _work(answers: list[Answer], *, unknown: bool = False) -> Work:
-    """Return what was said and what it cost; a figure that one answer lacks is unknown."""
+        def ask() -> None:
+            try:
+                answer.set_result(self._model.complete(request))
+            except BaseException as error:  # noqa: BLE001 - handed to whoever waits
+                answer.set_exception(error)
+
+        threading.Thread(target=contextvars.copy_context().run, args=(ask,), name="model", daemon=True).start()
+        return answer
+
+
+def _work(answers: list[Answer], *, unknown: bool = False, lost_s: float = 0.0) -> Work:
+    """Return what was said and what it cost; a figure that one answer lacks is unknown. `lost_s` went into none."""
     tokens = [None if None in (one.usage.input_tokens, one.usage.output_tokens) else _tokens(one) for one in answers]
     usd = [one.cost_usd for one in answers]
     cost = Cost(
-        sum(one.latency_s for one in answers),
+        sum(one.latency_s for one in answers) + lost_s,
         None if unknown or None in tokens else float(sum(filter(None, tokens))),
         None if unknown or None in usd else sum(filter(None, usd)),
     )
     text = answers[-1].text if answers else ""
-    return Work(_hypothesis(text), cost, text, text)
+    return Work(_hypothesis(text), cost, told(text, OUTPUT_CHARACTERS), told(text, LOG_CHARACTERS))
 
 
 def _tokens(answer: Answer) -> int:
@@ -117,13 +154,9 @@ def _tokens(answer: Answer) -> int:
 
 
 def _hypothesis(text: str) -> Hypothesis:
-    """Return what an answer says that it sets out to try; the first line of JSON that says so counts."""
-    for said in _SAID.findall(text[:20_000]):
-        with suppress(ValueError, RecursionError):
-            fields = json.loads(said)
-            if isinstance(fields, dict) and isinstance(fields.get("statement"), str):
-                return Hypothesis(*(str(fields.get(name, ""))[:500] for name in ("component", "statement", "reason")))
-    return Hypothesis()
+    """Return what an answer says that it sets out to try: the first line of JSON that says so, or a fence of JSON."""
+    lines = (hypotheses.read(said) for said in _SAID.findall(text[:20_000]))
+    return next((found for found in lines if found is not None), None) or hypotheses.fenced(text) or Hypothesis()
 
 
 def _files(assignment: Assignment) -> dict[str, str]:
@@ -138,13 +171,23 @@ def _files(assignment: Assignment) -> dict[str, str]:
     return found
 
 
-def _write(assignment: Assignment, name: str, text: str) -> None:
-    path = assignment.workspace / name
-    way = [parent for parent in path.parents if parent.is_relative_to(assignment.workspace)]
-    if any(parent.is_symlink() for parent in way) or path.is_symlink():
-        raise AgentFault(f"{name!r} lies behind a link, and nothing is written through one")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+def _write(assignment: Assignment, changed: Mapping[str, str]) -> None:
+    """Write files, or none of them where something stands in the way of one."""
+    for name in changed:
+        path = assignment.workspace / name
+        way = [
+            parent for parent in path.parents if parent != assignment.workspace and parent.is_relative_to(assignment.workspace)
+        ]
+        if any(parent.is_symlink() for parent in way) or path.is_symlink():
+            raise AgentFault(f"{name!r} lies behind a link, and nothing is written through one")
+        if path.is_dir() or any(str(parent.relative_to(assignment.workspace)) in changed for parent in way):
+            raise AgentFault(f"{name!r} cannot be a file and a folder")
+        if any(parent.exists() and not parent.is_dir() for parent in way):
+            raise AgentFault(f"{name!r} lies in what is no folder")
+    for name, text in changed.items():
+        path = assignment.workspace / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
 
 
 def _prompt(assignment: Assignment, files: Mapping[str, str]) -> str:

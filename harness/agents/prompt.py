@@ -23,6 +23,7 @@ def prompt(assignment: Assignment) -> str:
         statement=Foreign(task.statement),
         direction=task.direction.value,
         files=task.files,
+        root_score=assignment.root_score,
         lineage=[Foreign(line) for line in lineage],
         siblings=[Foreign(line) for line in siblings],
     )

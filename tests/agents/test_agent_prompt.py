@@ -34,3 +34,11 @@ def test_siblings_are_shown_with_their_state() -> None:
 def test_a_strategy_stands_once_before_the_intact_text() -> None:
     """B10."""
     assert prompt(replace(PLAIN, strategy="Be bold.")) == f"Be bold.\n\n{prompt(PLAIN)}"
+
+
+def test_the_score_of_the_start_is_told_where_there_is_one() -> None:
+    told = prompt(replace(PLAIN, root_score=0.5))
+
+    assert " The start scores 0.5." in told
+    assert prompt(replace(PLAIN, root_score=0.0)) == told.replace("0.5", "0.0")
+    assert prompt(PLAIN) == told.replace(" The start scores 0.5.", "")

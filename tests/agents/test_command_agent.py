@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -39,6 +40,75 @@ def test_what_goes_wrong_is_its_fault(tmp_path: Path, script: str, status: str, 
     with pytest.raises(AgentFault, match=said) as fault:
         work(tmp_path, script, timeout_s=1.0, output_bytes=100_000)
     assert fault.value.status == status
+
+
+def fence(*lines: str, mark: str = "json") -> str:
+    return "\n".join([f"```{mark}", *lines, "```"])
+
+
+SAID = '{"component": "c", "statement": "s", "reason": "r"}'
+OTHER = '{"component": "x", "statement": "y", "reason": "z"}'
+
+
+@pytest.mark.parametrize(
+    ("output", "found"),
+    [
+        (fence(SAID), Hypothesis("c", "s", "r")),
+        (fence(SAID.replace(", ", ",\n")), Hypothesis("c", "s", "r")),
+        (fence(OTHER) + "\nNo:\n" + fence(SAID, mark="JSON"), Hypothesis("c", "s", "r")),
+        (fence(SAID) + "\n" + fence("[1, 2]") + "\n" + fence("{"), Hypothesis("c", "s", "r")),
+        (json.dumps({"result": f"Done.\n{fence(SAID)}", "usage": {"in": 1}}), Hypothesis("c", "s", "r")),
+        (fence('{"statement": "s", "component": 7, "reason": ["r"]}'), Hypothesis("", "s", "")),
+        (fence(json.dumps({"statement": "s" * 3_000})), Hypothesis("", "s" * 500, "")),
+        (fence('{"statement": "half \\ud800 of it"}'), Hypothesis("", "half ? of it", "")),
+        (SAID, Hypothesis()),
+        (fence(SAID, mark="python"), Hypothesis()),
+        (fence(SAID)[:-3], Hypothesis()),
+        (fence('{"component": "c"}'), Hypothesis()),
+        (fence('{"statement": " "}'), Hypothesis()),
+        (fence("[" * 100_000), Hypothesis()),
+        (fence("9" * 100_000), Hypothesis()),
+        ("```json\n" * 100_000, Hypothesis()),
+    ],
+)
+def test_what_it_sets_out_to_try_may_be_said_in_a_fence_of_json(tmp_path: Path, output: str, found: Hypothesis) -> None:
+    """The last one that is one counts; whatever else stands there does no harm."""
+    (tmp_path / "said").write_text(output)
+
+    assert work(tmp_path, "cat said").hypothesis == found
+
+
+def test_what_it_wrote_down_counts_before_what_it_said(tmp_path: Path) -> None:
+    script = f"mkdir .agent; echo '{SAID}' > .agent/hypothesis.json; cat said"
+    (tmp_path / "said").write_text(fence(OTHER))
+
+    assert work(tmp_path, script).hypothesis == Hypothesis("c", "s", "r")
+
+
+def test_what_the_parent_set_out_to_try_is_not_taken_for_its_own(tmp_path: Path) -> None:
+    """The agent's own folder is handed from parent to child."""
+    work(tmp_path, f"mkdir .agent; echo '{SAID}' > .agent/hypothesis.json; touch .agent/notes")
+
+    assert work(tmp_path, "ls .agent").output == "notes\n"
+    assert work(tmp_path, "true").hypothesis == Hypothesis()
+
+
+@pytest.mark.parametrize(
+    "usd", ["1e400", "1" + "0" * 400, "1e300", "-1", "true", '"5"', "null", "NaN", "[1]", "{}"], ids=lambda text: text[:8]
+)
+def test_a_figure_that_cannot_be_is_unknown(tmp_path: Path, usd: str) -> None:
+    (tmp_path / "said").write_text(f'{{"usd": {usd}, "in": {usd}, "out": 4}}')
+
+    cost = work(tmp_path, "cat said", usd="usd", tokens=("in", "out")).cost
+
+    assert (cost.usd, cost.tokens) == (None, None)
+
+
+def test_a_key_is_masked_in_what_it_wrote_down_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_AGENT", "very-secret-value")
+    script = """mkdir .agent; echo "{\\"statement\\": \\"I saw $FAKE_AGENT\\"}" > .agent/hypothesis.json"""
+
+    assert work(tmp_path, script, env=("FAKE_AGENT",)).hypothesis == Hypothesis("", "I saw ***", "")
 
 
 def test_no_grandchild_goes_on(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from harness.agents.base import AgentError, AgentFault, Assignment, Hypothesis
+from harness.agents.base import AgentError, AgentFault, Assignment, Hypothesis, Sibling, SiblingState
 from harness.agents.edits import edited
 from harness.agents.model import ModelAgent
 from harness.models.base import Answer, Finish, ModelError, ModelTimeout, Usage
@@ -100,6 +100,51 @@ def test_what_cannot_be_made_goes_back_with_its_reason_and_all_answers_are_paid_
     assert len(model.asked) == 3
     assert "changes nothing" in model.asked[1].messages[-1].text
     assert work.cost == (6.0, 360.0, 1.5)
+
+
+def test_a30_siblings_stand_in_every_request_of_an_attempt(assignment: Assignment) -> None:
+    sibling = Sibling("a9", SiblingState.IN_FLIGHT, Hypothesis("grid", "hexagons", "they are dense"))
+    model = Scripted("I would change the step.", BLOCK)
+
+    agent(model).work(replace(assignment, siblings=(sibling,)))
+
+    assert len(model.asked) == 2
+    assert all("hexagons" in request.messages[0].text for request in model.asked)
+
+
+def test_the_hypothesis_may_stand_in_a_fence_of_several_lines(assignment: Assignment) -> None:
+    said, _, block = BLOCK.partition("\n")
+    answer = "```json\n" + said.replace(", ", ",\n") + f"\n```\n{block}"
+
+    assert agent(Scripted(answer)).work(assignment).hypothesis == Hypothesis("step", "a larger step", "it crept")
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ("solver.py/x.py\n```\nbad\n```\n", "no folder"),
+        ("taken.py\n```\nbad\n```\n", "a file and a folder"),
+        ("new.py\n```\nX = 1\n```\nnew.py/x.py\n```\nbad\n```\n", "a file and a folder"),
+        ("new.py\n```\nX = 1\n```\n" + "d/" * 40 + "x.py\n```\nbad\n```\n", "may not be changed"),
+        ("d" * 190 + "\u00e9" * 5 + ".py\n```\nX = 1\n```\n" + "\u00e9/" + "\u20ac" * 90 + ".py\n```\nbad\n```\n", "may not be"),
+        ("a/\x00.py\n```\nbad\n```\n", "may not be changed"),
+    ],
+)
+def test_edits_that_cannot_all_be_made_change_nothing_and_fail(assignment: Assignment, answer: str, said: str) -> None:
+    (assignment.workspace / "taken.py").mkdir()
+    before = sorted(assignment.workspace.iterdir())
+
+    with pytest.raises(AgentFault, match=said) as caught:
+        agent(Scripted(answer, answer, answer)).work(assignment)
+
+    assert sorted(assignment.workspace.iterdir()) == before
+    assert caught.value.work.cost.tokens
+
+
+def test_halves_of_characters_do_not_reach_a_file(assignment: Assignment) -> None:
+    agent(Scripted(BLOCK.replace("STEP = 2", "STEP = '\ud800'"))).work(assignment)
+
+    assert (assignment.workspace / "solver.py").read_text() == "STEP = '?'\nprint(STEP)\n"
 
 
 def test_three_answers_that_are_no_edits_are_a_fault_and_nothing_is_changed(assignment: Assignment) -> None:

@@ -12,7 +12,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -202,6 +202,53 @@ def test_what_the_evaluator_refused_is_not_built_on(agents: dict[str, SearchAgen
     agent.work(replace(first, seed=13, lineage=(step(2.6), step(None, "invalid"))))
 
     assert json.loads((first.workspace / ".agent" / "search.json").read_text())["before"] == good
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"genome": None},
+        {"genome": {}},
+        {"genome": {"weights": [1.0]}},
+        {"genome": {"weights": ["a"] * 6}},
+        {"genome": {"weights": [float("nan")] * 6}},
+        {"genome": {"family": "nowhere"}},
+        {"genome": {"temperature": "hot"}},
+        {"planned": 5},
+        {"answer": {"x": 1}},
+        {"before_score": "much"},
+    ],
+    ids=str,
+)
+def test_what_another_agent_left_in_its_place_is_not_gone_on_from(
+    agents: dict[str, SearchAgent], tmp_path: Path, change: dict[str, Any]
+) -> None:
+    """It opens anew, as it does where nothing was left."""
+    agent = agents["circle_packing"]
+    first = assignment("circle_packing", tmp_path / "w")
+    agent.work(first)
+    path = first.workspace / ".agent" / "search.json"
+    kept = json.loads(path.read_text())
+    if change.get("genome"):
+        change = {"genome": kept["genome"] | change["genome"]}
+    path.write_text(json.dumps(kept | change))
+    child = replace(first, lineage=(step(2.6),))
+
+    assert agent.plan(child).statement.startswith("open with")
+    assert agent.work(child).hypothesis == agent.plan(replace(child, lineage=()))
+
+
+def test_what_libraries_in_the_moves_print_is_no_answer(tmp_path: Path) -> None:
+    moves = tmp_path / "moves.py"
+    moves.write_text(
+        SLOW.replace("import json, time", "import os").replace("time.sleep(60)", "os.write(1, b'solved'); print(1); 1 / 0")
+    )
+    task = replace(reading.read(TASKS / "circle_packing"), moves=moves)
+    agent = SearchAgent(task)
+
+    with pytest.raises(AgentFault, match="division by zero"):
+        agent.work(replace(assignment("circle_packing", tmp_path / "w"), task=task))
+    agent.close()
 
 
 @pytest.mark.parametrize("how", ["time", "cancel"])

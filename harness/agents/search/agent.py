@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import os
 import select
-import signal
 import subprocess
 import sys
 import threading
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.agents.base import AgentError, AgentFault, Hypothesis, SiblingState, Work
+from harness.agents import processes
+from harness.agents.base import LOG_CHARACTERS, AgentError, AgentFault, Hypothesis, SiblingState, Work, told
 from harness.errors import InputError
 from sandbox.api import Cost
 
@@ -42,7 +43,7 @@ class SearchAgent:
 
         self._path = task.moves
         self._moves: TaskMoves = load_moves(task.moves)
-        self._idle: list[subprocess.Popen[str]] = []
+        self._idle: list[_Worker] = []
         self._lock = threading.Lock()
         self._closed = False
 
@@ -52,7 +53,7 @@ class SearchAgent:
         from harness.agents.search.worker import drawn, state_of  # noqa: PLC0415 - as above
 
         ask = _ask(assignment)
-        kept = state_of(assignment.workspace) if ask["continues"] else None
+        kept = state_of(assignment.workspace, self._moves) if ask["continues"] else None
         genome, planned, _ = drawn(self._moves, ask, kept)
         moves = ", ".join(planned)
         statement = f"open with {moves}" if kept is None else f"continue with {moves}"
@@ -66,22 +67,26 @@ class SearchAgent:
             AgentError: a process cannot be started, or ends by itself.
         """
         planned = self.plan(assignment)
+        strategy = f"{planned.component}: {planned.statement}"
         began = time.monotonic()
-        process = self._taken()
+        worker = self._taken()
         said = None
         try:
-            said = self._answered(process, assignment)
+            said = self._answered(worker.process, assignment)
+        except AgentFault as fault:
+            cost = Cost(time.monotonic() - began, 0.0, 0.0)
+            raise AgentFault(str(fault), status=fault.status, work=Work(planned, cost, strategy=strategy)) from None
         finally:
             if said is None:
-                _end(process)
+                worker.end()
             else:
-                self._given_back(process)
-        strategy = f"{planned.component}: {planned.statement}"
+                self._given_back(worker)
         cost = Cost(max(said["cpu_s"], 1e-6) if said["cpu_s"] else time.monotonic() - began, 0.0, 0.0)
-        work = Work(planned, cost, said["notes"], said["notes"], strategy)
+        notes = told(said["notes"], LOG_CHARACTERS)
+        work = Work(planned, cost, notes, notes, strategy)
         if said["fault"] is not None:
-            notes = f" Moves so far: {said['notes']}." if said["notes"] else ""
-            raise AgentFault(f"{said['fault']['message']}.{notes}", status=said["fault"]["status"], work=work)
+            so_far = f" Moves so far: {notes}." if notes else ""
+            raise AgentFault(f"{said['fault']['message']}.{so_far}", status=said["fault"]["status"], work=work)
         return work
 
     def close(self) -> None:
@@ -89,8 +94,8 @@ class SearchAgent:
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
-        for process in idle:
-            _end(process)
+        for worker in idle:
+            worker.end()
 
     def _answered(self, process: subprocess.Popen[str], assignment: Assignment) -> dict[str, Any]:
         assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - both are pipes
@@ -120,30 +125,48 @@ class SearchAgent:
         )
         return AgentError(f"a process of the search agent ended {how} ({self._path}); what it wrote stands above")
 
-    def _taken(self) -> subprocess.Popen[str]:
+    def _taken(self) -> _Worker:
         with self._lock:
             if self._closed:
                 raise AgentError("the search agent is closed")
             if self._idle:
                 return self._idle.pop()
+        mark = processes.new_mark()
         try:
-            return subprocess.Popen(  # noqa: S603 - this interpreter and our own module
+            process = subprocess.Popen(  # noqa: S603 - this interpreter and our own module
                 [sys.executable, "-c", _ENTRY, str(self._path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
-                env={**os.environ, **_ONE_THREAD},
+                env={**os.environ, **_ONE_THREAD, processes.VARIABLE: mark},
                 start_new_session=True,
             )
         except OSError as error:
             raise AgentError(f"cannot start {sys.executable} for the search agent: {error}") from error
+        return _Worker(process, mark)
 
-    def _given_back(self, process: subprocess.Popen[str]) -> None:
+    def _given_back(self, worker: _Worker) -> None:
         with self._lock:
             if not self._closed:
-                self._idle.append(process)
+                self._idle.append(worker)
                 return
-        _end(process)
+        worker.end()
+
+
+@dataclass(frozen=True, slots=True)
+class _Worker:
+    """A process that makes one attempt after the other."""
+
+    process: subprocess.Popen[str]
+    mark: str
+
+    def end(self) -> None:
+        """End it and what the moves in it started."""
+        processes.end(self.process, self.mark)
+        for stream in (self.process.stdin, self.process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
 
 
 def _ask(assignment: Assignment) -> dict[str, Any]:
@@ -164,15 +187,3 @@ def _avoided(assignment: Assignment) -> list[str]:
     """Return the families that siblings are trying now, or have failed with."""
     busy = (SiblingState.IN_FLIGHT, SiblingState.FAILED)
     return sorted({one.hypothesis.component for one in assignment.siblings if one.state in busy and one.hypothesis.component})
-
-
-def _end(process: subprocess.Popen[str]) -> None:
-    """End a process and what the moves in it started."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    for stream in (process.stdin, process.stdout):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
-    process.wait()

@@ -92,7 +92,7 @@ def attempt(moves: TaskMoves, ask: Mapping[str, Any]) -> dict[str, Any]:
     """Make one attempt in a workspace, and return what became of it."""
     began = time.process_time()
     workspace = Path(ask["workspace"])
-    kept = state_of(workspace) if ask["continues"] else None
+    kept = state_of(workspace, moves) if ask["continues"] else None
     genome, planned, rng = drawn(moves, ask, kept)
     # What the evaluator refused is not built on: its parent's answer is.
     source = None if kept is None else kept["answer"] if ask["status"] == "ok" else kept["before"]
@@ -121,19 +121,32 @@ def attempt(moves: TaskMoves, ask: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def state_of(workspace: Path) -> dict[str, Any] | None:
-    """Return what the parent left, None where another agent made it."""
+def state_of(workspace: Path, moves: TaskMoves) -> dict[str, Any] | None:
+    """Return what the parent left, None where another agent made it: then a file of that name may hold anything."""
     try:
         kept = json.loads((workspace / STATE).read_text())
-    except (OSError, ValueError):
+        genome = Genome(**kept["genome"])
+        weights = np.array(genome.weights, dtype=float)
+        fits = (
+            genome.family in moves.families
+            and weights.shape == (len(moves.operators),)
+            and bool(np.all(np.isfinite(weights)) and np.all(weights >= 0.0) and 0.0 < weights.sum() < np.inf)
+            and isinstance(genome.temperature, int | float)
+            and isinstance(genome.careful, bool)
+            and all(isinstance(name, str) for name in kept["planned"])
+            and all(kept[name] is None or isinstance(kept[name], str) for name in ("answer", "before"))
+            and (kept["before_score"] is None or isinstance(kept["before_score"], int | float))
+        )
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
         return None
-    return kept if isinstance(kept, dict) else None
+    return kept if fits else None
 
 
 def main() -> None:
     """Answer until the input ends, which it does when the harness does; then all of the process group ends at once."""
     moves = load_moves(Path(sys.argv[1]))
-    answers, sys.stdout = sys.stdout, sys.stderr  # what a task's moves print is no answer
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what a task's moves print is no answer, and neither is what a library in them does
     asked: SimpleQueue[str] = SimpleQueue()
     threading.Thread(target=_listen, args=(asked,), daemon=True).start()
     while True:
