@@ -85,6 +85,10 @@ def read(folder: Path) -> PolicyFolder:
     path = folder / RULES
     if not (folder / POLICY).is_file():
         raise InputError(f"{folder}: has no {POLICY}; expected a folder with {POLICY} and {RULES}")
+    for file in (folder / POLICY, path):
+        # What it leads to would change without it, and with nobody judging; and may be no business of whoever wrote the link.
+        if file.is_symlink():
+            raise InputError(f"{file}: is a symbolic link; expected a regular file, which alone is what lands")
     rules = tomlfile.read(path, f"{RULES} beside the policy", "max_batch = 8")
     _refuse_unknown(rules)
     trees = rules.values["trees"]

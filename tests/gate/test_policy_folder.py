@@ -125,6 +125,16 @@ def test_a_folder_has_both_files(folder: Path, missing: str) -> None:
         policyfolder.read(folder)
 
 
+@pytest.mark.parametrize("name", ["policy.py", "policy.toml"])
+def test_a_link_in_a_folder_is_refused_whatever_it_leads_to(folder: Path, name: str) -> None:
+    """What lands is the link: its target would change without a gate, and its words would stand in a log."""
+    (folder / name).rename(folder.parent / f"elsewhere-{name}")
+    (folder / name).symlink_to((folder.parent / f"elsewhere-{name}").resolve())
+
+    with pytest.raises(InputError, match=rf"{name}: is a symbolic link; expected a regular file"):
+        policyfolder.read(folder)
+
+
 def test_other_trees_are_refused_by_both_digests(folder: Path) -> None:
     read = policyfolder.read(folder)
 
