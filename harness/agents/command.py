@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness import tomlfile
 from harness.agents import hypotheses, processes
 from harness.agents.base import LOG_CHARACTERS, OUTPUT_CHARACTERS, AgentError, AgentFault, Hypothesis, Work, told
+from harness.agents.changeable import changeable
 from harness.agents.prompt import prompt
 from harness.errors import InputError, reason_of
 from harness.models.redaction import redacted
@@ -27,13 +28,15 @@ from harness.task.base import AGENT_FOLDER
 from sandbox.api import Cost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from harness.agents.base import Assignment
 
 _LOOK_S = 0.02
 _HYPOTHESIS = "hypothesis.json"
 _HYPOTHESIS_BYTES = 10_000
+_FILES = 100
+"""So many files are named to a command that takes their names."""
 _LARGEST = 1e15
 """No figure of tokens or money is larger."""
 _PLAIN_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "USER")
@@ -117,14 +120,14 @@ class CommandAgent:
         asked, said = folder / "prompt.md", folder / "output"
         asked.write_text(prompt(assignment))
         _forget(assignment.workspace)
-        places = {"{workspace}": str(assignment.workspace), "{prompt_file}": str(asked)}
+        command = _placed(self._settings.command, assignment, asked)
         seen = {name: os.environ[name] for name in (*_PLAIN_VARIABLES, *self._settings.env) if name in os.environ}
         mark = processes.new_mark()
         began = time.monotonic()
         with asked.open("rb") as stdin, said.open("wb") as output:
             try:
                 process = subprocess.Popen(  # noqa: S603 - the operator's command
-                    [_placed(word, places) for word in self._settings.command],
+                    command,
                     cwd=assignment.workspace,
                     env=seen | {processes.VARIABLE: mark},
                     stdin=stdin if self._settings.prompt == "stdin" else subprocess.DEVNULL,
@@ -191,16 +194,24 @@ class _Trouble(NamedTuple):
     status: str
 
 
-def _placed(word: str, places: Mapping[str, str]) -> str:
-    for place, path in places.items():
-        word = word.replace(place, path)
-    return word
+def _placed(command: Sequence[str], assignment: Assignment, asked: Path) -> list[str]:
+    """Return a command with its places filled in; the word `{files}` becomes a word for each file that may be changed."""
+    words: list[str] = []
+    for word in command:
+        if word == "{files}":
+            words += [f"./{name}" for name in list(changeable(assignment))[:_FILES]]
+        else:
+            words.append(word.replace("{workspace}", str(assignment.workspace)).replace("{prompt_file}", str(asked)))
+    return words
 
 
 def _last_object(output: str) -> Any:
+    """Return the object that an output is, or that its last line with one is; None where there is none."""
     for text in (output, *reversed(output.splitlines()[-50:])):
         with suppress(ValueError, RecursionError):
-            return json.loads(text)
+            said = json.loads(text)
+            if isinstance(said, dict):
+                return said
     return None
 
 

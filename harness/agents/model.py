@@ -12,11 +12,11 @@ import time
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from harness.agents import hypotheses
 from harness.agents.base import LOG_CHARACTERS, OUTPUT_CHARACTERS, AgentError, AgentFault, Hypothesis, Work, told
+from harness.agents.changeable import changeable
 from harness.agents.edits import edited
 from harness.agents.prompt import prompt
 from harness.models.base import ContextOverflow, Message, ModelError, ModelTimeout, Request, Role
@@ -160,12 +160,9 @@ def _hypothesis(text: str) -> Hypothesis:
 
 
 def _files(assignment: Assignment) -> dict[str, str]:
-    """Return the text of the files that may be changed; links and what is no text are left out."""
+    """Return the text of the files that may be changed; what is no text is left out."""
     found = {}
-    for path in sorted(assignment.workspace.rglob("*")):
-        name = path.relative_to(assignment.workspace).as_posix()
-        if path.is_symlink() or not path.is_file() or not any(fnmatchcase(name, p) for p in assignment.task.files):
-            continue
+    for name, path in changeable(assignment).items():
         with suppress(UnicodeDecodeError):
             found[name] = path.read_text()
     return found

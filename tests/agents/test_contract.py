@@ -213,6 +213,7 @@ class Model:
         if mode == "hang":
             (self._folder / "hanging").touch()
             self._over.wait(600)
+            return
         said = '{"component": "grid", "statement": "a finer one", "reason": "it was coarse"}\n'
         said += f"answer.txt\n```\n{base64.b64encode(asked.encode()).decode()}\n```\n"
         if mode == "talk":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -81,6 +82,23 @@ def test_a_coding_agents_command_line_is_put_in_with_five_lines_of_toml(desk: Pa
         node = store.tree(search["tree"]).attempts[0]
     assert node.hypothesis == "[count] one more (it is larger)"
     assert "left out: notes.txt" in node.feedback
+
+
+def test_the_lines_that_the_docs_show_are_an_agent(desk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (lines,) = re.findall(r"^```toml\n(.*?)^```", (PROJECT / "docs" / "agents.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert lines.count("\n") == 5
+    (desk / "my_agent.toml").write_text(lines)
+    program = desk / "bin" / "my-agent"
+    program.parent.mkdir()
+    asked = 'assert sys.argv[1] == "--prompt"\nprompt = pathlib.Path(sys.argv[2]).read_text()'
+    program.write_text(f"#!{sys.executable}\n{AGENT.replace('prompt = sys.stdin.read()', asked)}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
+
+    said, _ = harness(desk, "explore", "count", "--agent", "my_agent.toml", "--sandbox", "local", "--attempts", "2", "--json")
+
+    (search,) = said["searches"]
+    assert (search["best"], search["spent"]["usd"], search["spent"]["tokens"]) == (1.0, 0.5, 220.0)
 
 
 def test_a_task_may_bring_its_command_along_and_a_name_that_is_none_lists_the_known_ones(desk: Path) -> None:
