@@ -9,10 +9,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -26,9 +24,11 @@ from harness.errors import InputError, reason_of
 from harness.models.redaction import redacted
 from harness.task.base import AGENT_FOLDER
 from sandbox.api import Cost
+from sandbox.owner import owned_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from harness.agents.base import Assignment
 
@@ -109,8 +109,8 @@ class CommandAgent:
         """
         if self._closed:
             raise AgentError(f"agent {self._name} is closed")
-        with tempfile.TemporaryDirectory(prefix="dream-harness-agent-") as folder:
-            return self._run(assignment, Path(folder))
+        with owned_folder() as folder:
+            return self._run(assignment, folder)
 
     def close(self) -> None:
         """Take no more attempts; no process outlives its own."""

@@ -13,6 +13,7 @@ from test_agent_prompt import PLAIN
 from harness.agents.base import AgentError, AgentFault, Hypothesis
 from harness.agents.command import CommandAgent, CommandSettings, read
 from harness.errors import InputError
+from sandbox.owner import Owner
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +31,13 @@ def test_its_changes_cost_and_hypothesis_are_kept(tmp_path: Path) -> None:
 
     assert (done.cost.usd, done.cost.tokens, done.hypothesis) == (0.5, 7.0, Hypothesis("c", "s"))
     assert "Pack circles." in (tmp_path / "seen").read_text()
+
+
+def test_its_prompt_lies_where_a_sweep_finds_it_when_the_harness_was_killed(tmp_path: Path) -> None:
+    work(tmp_path, "dirname {prompt_file} > where")
+
+    folder = (tmp_path / "where").read_text().strip()
+    assert str(Owner.this_process()).replace("/", "_") in folder
 
 
 @pytest.mark.parametrize(
