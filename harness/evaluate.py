@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
+    from harness.replay import Play
     from harness.score import Effort, Settings
     from harness.tree import Tree
     from sandbox.api import Observation, Outcome
@@ -59,6 +60,7 @@ class Job:
     effort: Effort
     params: Mapping[str, Any] = field(default_factory=dict)
     refused: Fault | None = None
+    play: Play = replay
 
 
 def evaluate(job: Job, trees: Sequence[Tree], sandbox: Sandbox) -> Generator[Result, None, None]:
@@ -250,7 +252,7 @@ class _Worker:
         frontier = tree.frontier if settings.frontier is None else settings.frontier
         context = Context(self._job.params, settings.seed, settings.limits, frontier.value)
         decider = _Sandboxed(self._sessions[which], context, self._over)
-        trajectory = replay(tree, decider, settings.limits, frontier)
+        trajectory = self._job.play(tree, decider, settings.limits, frontier)
         late = decider.end()
         if late is not None:
             trajectory = replace(trajectory, stop=Stop.POLICY_ERROR, fault=late)

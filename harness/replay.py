@@ -10,7 +10,7 @@ import hashlib
 import json
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from harness.frontier import Revealed
 from sandbox.api import ROOT, Context, Fault, FaultKind, Limits, Observation, PolicyFault, Rule, View, batch_of
@@ -49,6 +49,8 @@ class Trajectory:
     rounds: tuple[Round, ...]
     stop: Stop
     fault: Fault | None = None
+    ends: tuple[float, ...] = ()
+    """Second in which each revealed attempt ended, where the replay itself went by a simulated clock; else empty."""
 
     @property
     def revealed(self) -> tuple[int, ...]:
@@ -155,11 +157,19 @@ def replay(tree: Tree, decider: Decider, limits: Limits, frontier: Frontier | No
         while run.stop is None:
             run.answer(decider.decide(run.observe()))
     except PolicyFault as fault:
-        # A policy that could not be loaded has decided nothing, whichever round asked for it.
-        deciding = None if fault.fault.kind in _BEFORE_ROUNDS else len(run.rounds) + 1
-        evidence = replace(fault.fault, round=deciding)
-        return Trajectory(tree.digest, tuple(run.rounds), Stop.POLICY_ERROR, evidence)
+        return faulted(tree, tuple(run.rounds), fault)
     return Trajectory(tree.digest, tuple(run.rounds), run.stop)
+
+
+def faulted(tree: Tree, rounds: tuple[Round, ...], fault: PolicyFault, ends: tuple[float, ...] = ()) -> Trajectory:
+    """Return the trajectory of a policy that broke its contract after these rounds."""
+    # A policy that could not be loaded has decided nothing, whichever round asked for it.
+    deciding = None if fault.fault.kind in _BEFORE_ROUNDS else len(rounds) + 1
+    return Trajectory(tree.digest, rounds, Stop.POLICY_ERROR, replace(fault.fault, round=deciding), ends)
+
+
+Play: TypeAlias = "Callable[[Tree, Decider, Limits, Frontier | None], Trajectory]"
+"""How a decider is taken through a tree: `replay`, or another way that invents no outcome either."""
 
 
 class InProcess:

@@ -147,6 +147,16 @@ def replay_command(
         str | None,
         typer.Option("--clock-workers", metavar="W", help="Say how long each replay would have taken, with so many workers."),
     ] = None,
+    clock_mode: Annotated[
+        str | None,
+        typer.Option("--clock-mode", metavar="rounds|async", help="Ask after a whole batch, or when a worker is free."),
+    ] = None,
+    clock_quality: Annotated[
+        str | None, typer.Option("--clock-quality", metavar="F", help="Take the time to this share of the span; default 0.9.")
+    ] = None,
+    against: Annotated[
+        str | None, typer.Option("--against", metavar="POLICY", help="Another policy, to compare with by the clock.")
+    ] = None,
     param: of.Param = None,
     manifest: of.Manifest = None,
     workers: of.Workers = None,
@@ -159,13 +169,13 @@ def replay_command(
 ) -> None:
     """Take a policy through recorded trees, each in a fresh sandboxed process, and say what it is worth."""
     from harness.cli.replay import Request, replay
+    from harness.cli.replayclock import asked
 
     if policy is None:
         raise InputError("no policy given; write harness replay POLICY --trees PATH…, the policy before the trees")
-    clock = _count("--clock-workers", clock_workers)
-    if clock == 0:
-        raise InputError("--clock-workers: 0 is too few; expected a whole number of at least 1")
-    request = Request(policy, tuple(trees or ()), tuple(param or ()), not no_check, trajectory, as_json, manifest, clock)
+    clock = asked(_count("--clock-workers", clock_workers), clock_mode, clock_quality, against)
+    given = (tuple(trees or ()), tuple(param or ()), not no_check, trajectory, as_json, manifest)
+    request = Request(policy, *given, clock, against)
     raise typer.Exit(replay(request, _loaded(context).settings))
 
 

@@ -13,18 +13,23 @@ from harness.cli import policies, rules
 from harness.cli.exits import Exit
 from harness.cli.output import indented, note, number, one_line, say, say_json, table
 from harness.cli.progress import steps
+from harness.cli.replayclock import by_clock, comparison
+from harness.cli.replayclock import document as clock_document
+from harness.cli.replayclock import show as show_clock
 from harness.clock import timed
 from harness.errors import InputError
 from harness.evaluate import Job, evaluate
 from harness.lazytrees import TreeFiles
 from harness.score import Evaluation, Weight, groups_of
+from harness.search import Mode
 from harness.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from harness.cli.policies import Named
+    from harness.cli.replayclock import Clock
     from harness.config import Settings
     from harness.score import Objective, Result
     from harness.tree import Tree
@@ -48,56 +53,100 @@ class Request:
     trajectory: bool
     as_json: bool
     manifest: Path | None = None
-    clock_workers: int | None = None
-    """Workers of the simulated clock; None is no clock."""
+    clock: Clock | None = None
+    against: str | None = None
+    """Another policy, to be compared by the clock."""
+
+
+class _Entrant(NamedTuple):
+    """A policy with its parameters."""
+
+    named: Named
+    params: Mapping[str, Any]
+
+
+class _Replayed(NamedTuple):
+    """A policy over all trees, and what its replays ran in, where that was asked for."""
+
+    named: Named
+    params: Mapping[str, Any]
+    evaluation: Evaluation
+    isolation: Isolation | None
 
 
 def replay(request: Request, settings: Settings) -> int:
-    """Replay a policy and return the exit code: 0 when no replay faulted."""
+    """Replay a policy, and another one where that is asked for, and return the exit code: 0 when no replay faulted."""
     if request.manifest is not None:
-        wholefile.refuse_no_place(request.manifest)
+        _refuse_manifest(request, request.manifest)
     if not request.trees:
         raise InputError("no trees given; write harness replay POLICY --trees PATH…, with tree files or folders")
     named = policies.policy(request.policy, settings)
     params = {**named.candidate.params, **policies.params(request.params)}
+    asked = [_Entrant(named, params)]
+    if request.against is not None:
+        other = policies.policy(request.against, settings)
+        asked.append(_Entrant(other, other.candidate.params))
     files = treefile.find(request.trees)
     _look_at(files)
-    judged_by = wiring.judged_by(settings)
-    refused = wiring.refusal(named.candidate.source, checked=request.checked)
-    job = Job(named.candidate.source, judged_by, wiring.effort(settings, len(files)), params, refused)
-    # A policy that is not run at all needs no sandbox, not even one that is out of reach.
-    opening = nullcontext(None) if refused else wiring.sandbox(settings, named.candidate.origin, note, candidates=1)
     results: list[Result] = []
     try:
-        with opening as sandbox, steps() as progress:
-            progress.begin(f"replaying {named.label}", len(files))
-            # `evaluate` never asks the sandbox of a policy that was refused.
-            with closing(evaluate(job, TreeFiles(files), sandbox)) as judged:  # type: ignore[arg-type]
-                for result in judged:
-                    results.append(result)
-                    progress.step()
-            asked = request.as_json or request.manifest is not None
-            isolation = sandbox.describe() if sandbox is not None and asked else None
+        first, *others = [_replayed(one, files, request, settings, results) for one in asked]
     except KeyboardInterrupt:
-        note(
-            f"interrupted after {len(results)} of {counted(len(files), 'tree')}; nothing was recorded, run the same command again"
-        )
+        after = f"{len(results)} of {counted(len(files) * len(asked), 'tree')}"
+        note(f"interrupted after {after}; nothing was recorded, run the same command again")
         return Exit.INTERRUPTED
-    evaluation = Evaluation(named.candidate.digest, "none" if sandbox is None else sandbox.name, judged_by, tuple(results))
+    against = others[0] if others else None
     if request.manifest is not None:
-        how = manifest.How(wiring.guest_limits(settings), settings.repeats, isolation, request.checked)
-        entry = manifest.Entry(policies.short_name(named), named.candidate, evaluation, params)
-        where = {result.tree: treefile.path_of(file) for file, result in zip(files, evaluation.results, strict=True)}
-        made = manifest.make(manifest.Kind.REPLAY, [entry], how, files=where, beside=request.manifest.parent)
-        manifest.write(made, request.manifest)
+        _write_manifest(first, request.manifest, files, request, settings)
     if request.as_json:
-        document = _document(request, named, files, evaluation)
         say_json(
-            document | {"isolation": isolation_document(isolation), "settings": settings_document(settings) | {"params": params}}
+            _document(request, first, against, files)
+            | {"isolation": isolation_document(first.isolation), "settings": settings_document(settings) | {"params": params}}
         )
     else:
-        _print(request, named, files, evaluation)
-    return Exit.NO if evaluation.fault else Exit.DONE
+        _print(request, first, against, files)
+    return Exit.NO if any(one.evaluation.fault for one in (first, *others)) else Exit.DONE
+
+
+def _refuse_manifest(request: Request, place: Path) -> None:
+    if request.clock is not None and (request.clock.mode is Mode.ASYNC or request.against is not None):
+        raise InputError("--manifest: it fixes one policy in rounds; leave --clock-mode async and --against out")
+    wholefile.refuse_no_place(place)
+
+
+def _replayed(
+    entrant: _Entrant, files: Sequence[TreeFile], request: Request, settings: Settings, results: list[Result]
+) -> _Replayed:
+    """Take a policy through all trees. Each result is added to `results` as it comes."""
+    named, params = entrant
+    judged_by = wiring.judged_by(settings)
+    refused = wiring.refusal(named.candidate.source, checked=request.checked)
+    effort = wiring.effort(settings, len(files))
+    job = Job(named.candidate.source, judged_by, effort, params, refused)
+    if request.clock is not None:
+        job = replace(job, play=request.clock.play)
+    # A policy that is not run at all needs no sandbox, not even one that is out of reach.
+    opening = nullcontext(None) if refused else wiring.sandbox(settings, named.candidate.origin, note, candidates=1)
+    before = len(results)
+    with opening as sandbox, steps() as progress:
+        progress.begin(f"replaying {named.label}", len(files))
+        # `evaluate` never asks the sandbox of a policy that was refused.
+        with closing(evaluate(job, TreeFiles(files), sandbox)) as judged:  # type: ignore[arg-type]
+            for result in judged:
+                results.append(result)
+                progress.step()
+        asked = request.as_json or request.manifest is not None
+        isolation = sandbox.describe() if sandbox is not None and asked else None
+    backend = "none" if sandbox is None else sandbox.name
+    evaluation = Evaluation(named.candidate.digest, backend, judged_by, tuple(results[before:]))
+    return _Replayed(named, params, evaluation, isolation)
+
+
+def _write_manifest(done: _Replayed, place: Path, files: Sequence[TreeFile], request: Request, settings: Settings) -> None:
+    how = manifest.How(wiring.guest_limits(settings), settings.repeats, done.isolation, request.checked)
+    entry = manifest.Entry(policies.short_name(done.named), done.named.candidate, done.evaluation, done.params)
+    where = {result.tree: treefile.path_of(file) for file, result in zip(files, done.evaluation.results, strict=True)}
+    manifest.write(manifest.make(manifest.Kind.REPLAY, [entry], how, files=where, beside=place.parent), place)
 
 
 def _look_at(files: Sequence[TreeFile]) -> None:
@@ -146,15 +195,24 @@ def result_document(result: Result) -> dict[str, Any]:
     }
 
 
-def _document(request: Request, named: Named, files: Sequence[TreeFile], evaluation: Evaluation) -> dict[str, Any]:
+def _document(request: Request, first: _Replayed, against: _Replayed | None, files: Sequence[TreeFile]) -> dict[str, Any]:
+    document = _policy_document(request, first, files)
+    if against is not None and request.clock is not None:
+        rows = by_clock(request.clock, _all_again(files, first), first.evaluation, against.evaluation)
+        document |= {"against": _policy_document(request, against, files), "by_clock": comparison(rows)}
+    return document
+
+
+def _policy_document(request: Request, done: _Replayed, files: Sequence[TreeFile]) -> dict[str, Any]:
+    named, evaluation = done.named, done.evaluation
     trees = []
     for file, result in zip(files, evaluation.results, strict=True):
         document = result_document(result) | {"file": str(file)}
         if request.trajectory:
             document["rounds"] = _rounds(_again(file, result), result)
-        if request.clock_workers is not None:
-            took = timed(result.trajectory, _again(file, result), request.clock_workers)
-            document["clock"] = None if took is None else asdict(took)
+        if request.clock is not None:
+            took = timed(result.trajectory, _again(file, result), request.clock.workers, request.clock.quality)
+            document["clock"] = clock_document(took, request.clock)
         trees.append(document)
     return {
         "policy": {"digest": evaluation.policy, "name": named.label, "version": named.version},
@@ -198,7 +256,27 @@ def _again(file: TreeFile, result: Result) -> Tree:
     return tree
 
 
-def _print(request: Request, named: Named, files: Sequence[TreeFile], evaluation: Evaluation) -> None:
+def _all_again(files: Sequence[TreeFile], done: _Replayed) -> list[Tree]:
+    return [_again(file, result) for file, result in zip(files, done.evaluation.results, strict=True)]
+
+
+def _print(request: Request, first: _Replayed, against: _Replayed | None, files: Sequence[TreeFile]) -> None:
+    both = [first] if against is None else [first, against]
+    for place, done in enumerate(both):
+        if place:
+            say()
+        _print_policy(request, done, files)
+    if request.clock is not None:
+        other = None if against is None else against.evaluation
+        rows = by_clock(request.clock, _all_again(files, first), first.evaluation, other)
+        show_clock(request.clock, rows, [done.named.label for done in both])
+    for done in both:
+        print_faults(done.evaluation.results)
+        _print_output(done.evaluation.results)
+
+
+def _print_policy(request: Request, done: _Replayed, files: Sequence[TreeFile]) -> None:
+    named, evaluation = done.named, done.evaluation
     facts = f"policy {evaluation.policy[:12]}, sandbox {evaluation.sandbox}, {counted(len(files), 'tree')}"
     say(f"{named.label}  ({facts}{rules.words(evaluation.settings)})\n")
     rows = [result_row(result) for result in evaluation.results]
@@ -212,28 +290,6 @@ def _print(request: Request, named: Named, files: Sequence[TreeFile], evaluation
             for turn, taken in enumerate(_rounds(_again(file, result), result), start=1):
                 picks, revealed = (one_line(", ".join(taken[name])) for name in ("picks", "revealed"))
                 say(f"  {turn:4d}  {picks}  ->  {revealed or 'nothing'}")
-    if request.clock_workers is not None:
-        _print_clock(request.clock_workers, files, evaluation)
-    print_faults(evaluation.results)
-    _print_output(evaluation.results)
-
-
-def _print_clock(workers: int, files: Sequence[TreeFile], evaluation: Evaluation) -> None:
-    """Print how long each replay would have taken."""
-    rows, assumed = [], 0
-    for file, result in zip(files, evaluation.results, strict=True):
-        took = timed(result.trajectory, _again(file, result), workers)
-        figures = ("-", "-", "-") if took is None else (_time(took.seconds), _time(took.to_best), _time(took.to_nearly))
-        assumed += 0 if took is None else took.assumed
-        rows.append([one_line(result.name), *figures])
-    say(f"\nby the clock, {counted(workers, 'worker')}:")
-    say(table(("tree", "seconds", "to best", "to 90 %"), rows, left=("tree",)))
-    if assumed:
-        say(f"{counted(assumed, 'attempt')} without recorded seconds, each taken for the median of its tree")
-
-
-def _time(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:.2f}"
 
 
 def head(objective: Objective) -> tuple[str, ...]:

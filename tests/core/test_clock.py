@@ -56,7 +56,7 @@ def test_most_of_the_span_may_be_reached_before_the_best_in_either_sense() -> No
     for made in (up, down):
         found = timed(trajectory(made, (1,), (2,)), made, 1)
         assert found is not None
-        assert (found.to_nearly, found.to_best) == (1.0, 2.0)
+        assert (found.to_quality, found.to_best) == (1.0, 2.0)
 
 
 def test_seconds_that_are_unknown_count_as_the_trees_median_and_are_counted() -> None:
