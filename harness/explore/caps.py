@@ -1,6 +1,8 @@
 """When a live search may not go on: rounds and attempts as in a replay, and what attempts may use.
 
 A cap counts what is in flight, each attempt as dear as the dearest so far, so that it is not passed by attempts that have begun.
+Before the first has ended nothing says how dear one is: it is made alone. One that ended without saying so, as by a
+time-out, counts as the dearest.
 """
 
 from __future__ import annotations
@@ -46,19 +48,23 @@ def cap_in_the_way(plan: SearchPlan, used: Used, more: int) -> SearchStop | None
     """Return the cap that so many more attempts could pass, None where none could.
 
     Raises:
-        InputError: there is a cap on what the agent does not tell.
+        InputError: there is a cap on what the agent has never told.
     """
     for stop, name in _CAPS:
         cap = getattr(plan.allowance, name)
         if cap is None:
             continue
         figures = [getattr(cost, name) for cost in used.costs]
-        if None in figures:
+        known = [figure for figure in figures if figure is not None]
+        if figures and not known:
             raise InputError(
                 f"the cap on {name}, {cap}, cannot be kept: agent {plan.agent} does not say what an attempt costs in {name}; "
                 "leave the cap out, or cap attempts"
             )
-        spent, dearest = sum(figures), max(figures, default=0.0)
+        if not figures and used.in_flight + more > 1:
+            return stop
+        dearest = max(known, default=0.0)
+        spent = sum(known) + dearest * (len(figures) - len(known))
         if spent >= cap or spent + dearest * (used.in_flight + more) > cap:
             return stop
     return None

@@ -243,12 +243,40 @@ def test_every_cap_ends_a_search_and_none_is_passed(  # noqa: PLR0917 - pytest p
     assert (done.spent.usd or 0) <= (allowance.usd or 10**9)
 
 
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("allowance", [Allowance(usd=0.015), Allowance(tokens=15)])
+def test_a_cap_that_the_first_batch_would_pass_is_kept_as_well(
+    bench: Bench, sandbox: LocalSandbox, allowance: Allowance, mode: Mode
+) -> None:
+    """Three picks at once, each of which costs 10 tokens and 0.01 USD: nobody knows that before the first has ended."""
+    done = over(run(bench, bench.begin(WIDE_THEN_DEEP, allowance=allowance, mode=mode), sandbox))
+
+    assert done.attempts == 1
+    assert done.search.stop in {SearchStop.USD, SearchStop.TOKENS}
+
+
 def test_a_cap_on_what_the_agent_does_not_tell_is_refused(bench: Bench, sandbox: LocalSandbox) -> None:
     bench.agent = Counts(cost=Cost(0.1, None, None))
     search = bench.begin(WIDE_THEN_DEEP, allowance=Allowance(tokens=1000))
 
     with pytest.raises(InputError, match="the cap on tokens, 1000, cannot be kept: agent counts does not say"):
         run(bench, search, sandbox)
+
+
+def test_an_attempt_that_does_not_say_what_it_cost_counts_as_the_dearest_and_ends_no_search(
+    bench: Bench, sandbox: LocalSandbox
+) -> None:
+    """An agent that ran out of time says nothing: of five times 10 tokens, one is unknown and all the same spent."""
+
+    def silent_once(assignment: Assignment) -> None:
+        if assignment.attempt == "a2":
+            raise AgentFault("ran out of time", status="timeout")
+
+    bench.agent = Counts(silent_once)
+    done = over(run(bench, bench.begin(WIDE_THEN_DEEP, allowance=Allowance(tokens=50)), sandbox))
+
+    assert (done.attempts, done.search.stop) == (5, SearchStop.TOKENS)
+    assert done.spent.tokens is None
 
 
 def test_what_fails_on_our_side_scores_nobody_and_the_search_can_be_taken_up(bench: Bench, sandbox: LocalSandbox) -> None:
