@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 
     from harness.explore.base import Progress
     from harness.search import Finished
+    from harness.tree import Attempt
     from sandbox.api import Cost
 
 _BRANCHES = 12
 _WAY = 6
+_REASON = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ class _Lines:
         if progress.resumed:
             return
         attempt = progress.finished.attempt
-        score = attempt.status if attempt.score is None else f"{attempt.score:.9g}"
+        score = f"{attempt.status}{why(attempt)}" if attempt.score is None else f"{attempt.score:.9g}"
         best = "" if progress.best is None else f", best {progress.best:.9g}"
         mark = " *" if progress.best != self._best and attempt.score == progress.best else ""
         self._best = progress.best
@@ -125,7 +127,8 @@ class _Tree:
             way.append(self._made[parent])
         shown = " → ".join(_step(one) for one in way[:_WAY][::-1])
         more = "… → " if len(way) > _WAY else ""
-        return f"{more}{shown}  {short(tip.attempt.hypothesis, 50)}"
+        told = f"{why(tip.attempt)}" if tip.attempt.score is None else f"  {short(tip.attempt.hypothesis, 50)}"
+        return f"{more}{shown}{told}"
 
 
 def fell_back(progress: FellBack) -> str:
@@ -139,6 +142,13 @@ def spent_words(spent: Cost) -> str:
     seconds = "? s" if spent.seconds is None else f"{spent.seconds:.0f} s"
     usd = "" if spent.usd == 0 else ", cost unknown" if spent.usd is None else f", {spent.usd:.2f} USD"
     return f"{seconds}{usd}"
+
+
+def why(attempt: Attempt) -> str:
+    """Return in brackets why an attempt has no score: what is fed back, and the last line of what the agent wrote."""
+    last = next((line for line in reversed(str(attempt.extra.get("log", "")).splitlines()) if line.strip()), "")
+    said = [short(attempt.feedback, _REASON), "" if last in attempt.feedback else short(last.strip(), _REASON)]
+    return f" ({': '.join(filter(None, said))})" if any(said) else ""
 
 
 def _step(one: Finished) -> str:

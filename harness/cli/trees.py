@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness import treefile, treeset, wiring
 from harness.cli.exits import Exit
+from harness.cli.livetree import why
 from harness.cli.output import one_line, say, say_json, short, table
 from harness.errors import InputError
 from harness.tree import Direction, set_digest
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 _DIGEST_SHOWN = 12
 _DIGEST_LEAST = 6
+_SHOWN = ("id", "parent", "score", "status", "hypothesis", "snapshot", "metrics", "feedback", "cost")
+"""What JSON has of an attempt."""
 
 
 def validate(paths: Sequence[Path], as_json: bool) -> int:
@@ -135,8 +138,7 @@ def show(named: str, settings: Settings, as_json: bool) -> int:
     tree = _in_file(named) if Path(named).exists() else _packed(named) or _found(named, settings)
     best = _best_path(tree)
     if as_json:
-        told = ("id", "parent", "score", "status", "hypothesis", "snapshot")
-        nodes = [{name: getattr(attempt, name) for name in told} for attempt in tree.attempts]
+        nodes = [{name: getattr(attempt, name) for name in _SHOWN} for attempt in tree.attempts]
         say_json(_line(tree) | {"root_score": tree.root.score, "best_path": list(tree.ids(best)), "nodes": nodes})
         return 0
     sense = "smaller is better" if tree.direction is Direction.MIN else "larger is better"
@@ -212,7 +214,7 @@ def _node(tree: Tree, place: int) -> str:
     if place == ROOT:
         return f"root  {_score(tree.root.score)}"
     attempt = tree.attempts[place - 1]
-    status = "" if attempt.status == "ok" else f"  {attempt.status}"
+    status = "" if attempt.status == "ok" else f"  {attempt.status}{why(attempt)}"
     hypothesis = f"  {short(attempt.hypothesis)}" if attempt.hypothesis else ""
     return one_line(f"{attempt.id}  {_score(attempt.score)}{status}{hypothesis}")
 

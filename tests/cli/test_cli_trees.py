@@ -80,6 +80,24 @@ def test_show_draws_a_tree_and_marks_the_way_to_its_best_node(command: Callable[
     ]
 
 
+def test_an_attempt_without_a_score_is_shown_with_its_reason(command: Callable[..., Ended], folder: Path) -> None:
+    attempts = (
+        Attempt("a", None, None, status="failed", feedback="the agent ended with exit code 3", extra={"log": "hm\nno account\n"}),
+        Attempt("b", None, None, status="invalid", feedback="no numbers: empty\nmore"),
+        Attempt("c", None, None, status="failed"),
+    )
+    treefile.write(Tree("sad", attempts), folder / "sad.jsonl")
+
+    assert command("trees", "show", "sad.jsonl").out.splitlines()[-3:] == [
+        "  ├─ a  -  failed (the agent ended with exit code 3: no account)",
+        "  ├─ b  -  invalid (no numbers: empty)",
+        "  └─ c  -  failed",
+    ]
+    assert [node["feedback"] for node in command("trees", "show", "sad.jsonl", "--json").json["nodes"]] == [
+        "the agent ended with exit code 3", "no numbers: empty\nmore", "",
+    ]  # fmt: skip
+
+
 def test_where_smaller_is_better_the_smallest_is_best_and_scores_are_as_recorded(
     command: Callable[..., Ended], folder: Path
 ) -> None:
@@ -99,9 +117,10 @@ def test_show_tells_programs_what_each_attempt_set_out_to_try_and_where_its_work
     tried = Attempt("a", None, 2.0, hypothesis="wider steps", snapshot="git:abc")
     treefile.write(Tree("told", (tried, Attempt("b", "a", None, "failed")), root=Root(0.0)), folder / "told.jsonl")
 
+    nothing: dict[str, object] = {"metrics": {}, "feedback": "", "cost": {}}
     assert command("trees", "show", "told.jsonl", "--json").json["nodes"] == [
-        {"id": "a", "parent": None, "score": 2.0, "status": "ok", "hypothesis": "wider steps", "snapshot": "git:abc"},
-        {"id": "b", "parent": "a", "score": None, "status": "failed", "hypothesis": "", "snapshot": None},
+        nothing | {"id": "a", "parent": None, "score": 2.0, "status": "ok", "hypothesis": "wider steps", "snapshot": "git:abc"},
+        nothing | {"id": "b", "parent": "a", "score": None, "status": "failed", "hypothesis": "", "snapshot": None},
     ]
 
 

@@ -101,6 +101,14 @@ def test_the_lines_that_the_docs_show_are_an_agent(desk: Path, monkeypatch: pyte
     assert (search["best"], search["spent"]["usd"], search["spent"]["tokens"]) == (1.0, 0.5, 220.0)
 
 
+def test_an_attempt_that_fails_says_why_at_once(desk: Path) -> None:
+    (desk / "my_agent.py").write_text("import sys\nsys.exit('cannot log in: no account')\n")
+
+    _, told = harness(desk, "explore", "count", "--agent", "my_agent.toml", "--sandbox", "local", "--attempts", "1")
+
+    assert "a1 from root: failed (the agent ended with exit code 1: cannot log in: no account), best 0" in told
+
+
 def test_a_task_may_bring_its_command_along_and_a_name_that_is_none_lists_the_known_ones(desk: Path) -> None:
     lines = (desk / "my_agent.toml").read_text()
     (desk / "count" / "task.toml").write_text(f"{TASK}[agent.command]\n{lines}")
