@@ -1,7 +1,7 @@
 """Any coding agent's command line as an agent: the prompt on its standard input, the workspace as its working folder.
 
-It is ended with all that it started when it ends, runs out of time, is cancelled or floods its output. It runs as the user of the
-harness: nothing but its own sandbox keeps it inside the workspace.
+It is ended with all that it started when it ends, runs out of time, is cancelled or floods its output, and when the harness is
+killed. It runs as the user of the harness: nothing but its own sandbox keeps it inside the workspace.
 """
 
 from __future__ import annotations
@@ -88,6 +88,7 @@ class CommandAgent:
     def __init__(self, name: str, settings: CommandSettings) -> None:
         self._name = name
         self._settings = settings
+        self._marks = processes.Watched()
         self._closed = False
 
     @property
@@ -113,8 +114,9 @@ class CommandAgent:
             return self._run(assignment, folder)
 
     def close(self) -> None:
-        """Take no more attempts; no process outlives its own."""
+        """Take no more attempts, and end those that are being made."""
         self._closed = True
+        self._marks.close()
 
     def _run(self, assignment: Assignment, folder: Path) -> Work:
         asked, said = folder / "prompt.md", folder / "output"
@@ -122,10 +124,10 @@ class CommandAgent:
         _forget(assignment.workspace)
         command = _placed(self._settings.command, assignment, asked)
         seen = {name: os.environ[name] for name in (*_PLAIN_VARIABLES, *self._settings.env) if name in os.environ}
-        mark = processes.new_mark()
         began = time.monotonic()
         with asked.open("rb") as stdin, said.open("wb") as output:
             try:
+                mark = self._marks.mark()
                 process = subprocess.Popen(  # noqa: S603 - the operator's command
                     command,
                     cwd=assignment.workspace,

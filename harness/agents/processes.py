@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import secrets
 import signal
+import subprocess
+import sys
+import threading
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    import subprocess
+from typing import Any
 
 VARIABLE = "DREAM_HARNESS_ATTEMPT"
 _LOOKS = 50
@@ -26,11 +27,61 @@ def new_mark() -> str:
     return f"{os.environ.get(VARIABLE, '')}:{secrets.token_hex(16)}"
 
 
+class Watched:
+    """Marks for the processes of one agent, which are ended when it is closed, and also when the harness is killed outright.
+
+    A process of its own waits for that, and carries no mark.
+    """
+
+    def __init__(self) -> None:
+        self._mark = new_mark()
+        self._numbers = count(1)
+        self._watcher: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def mark(self) -> str:
+        """Return a mark for one attempt.
+
+        Raises:
+            OSError: nobody can watch over it.
+        """
+        with self._lock:
+            if self._watcher is None:
+                self._watcher = subprocess.Popen(  # noqa: S603 - this interpreter and our own module
+                    [sys.executable, "-c", _WATCH, self._mark],
+                    env={name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
+                    stdin=subprocess.PIPE,
+                    start_new_session=True,
+                )
+            return f"{self._mark}-{next(self._numbers)};"
+
+    def close(self) -> None:
+        """End everything that is marked, and the watcher."""
+        with self._lock:
+            watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.communicate()
+
+
+_WATCH = "from harness.agents.processes import watch; watch()"
+
+
+def watch() -> None:
+    """Wait for the end of the input, which comes with that of the harness, and end what carries the mark."""
+    sys.stdin.buffer.read()
+    end_marked(sys.argv[1])
+
+
 def end(process: subprocess.Popen[Any], mark: str) -> None:
     """End a process that leads its group, its group, and everything that carries its mark."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    end_marked(mark)
+
+
+def end_marked(mark: str) -> None:
+    """End everything that carries a mark."""
     for _ in range(_LOOKS):
         if not _ended(mark.encode()):
             return

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import sys
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,8 +50,8 @@ def test_a_preset_runs_its_program_with_the_prompt_and_the_keys_that_it_names(
     for name in ("answer.json", "-n.json", "sub/more.json", "fixed.txt"):
         (tmp_path / "workspace" / name).touch()
 
-    agent = parse(f"command:{preset.stem}")
-    work = agent.work(replace(PLAIN, workspace=tmp_path / "workspace", timeout_s=60.0))
+    with closing(parse(f"command:{preset.stem}")) as agent:
+        work = agent.work(replace(PLAIN, workspace=tmp_path / "workspace", timeout_s=60.0))
 
     given = json.loads((tmp_path / "workspace" / "given").read_text())
     assert agent.name == f"command:{preset.stem}"

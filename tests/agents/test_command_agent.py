@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,12 +22,12 @@ from harness.errors import InputError
 from sandbox.owner import Owner
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
 
 
 def work(tmp_path: Path, script: str, timeout_s: float = 10.0, **more: object):  # noqa: ANN201
-    agent = CommandAgent("command:fake", CommandSettings(command=("sh", "-c", script), **more))
-    return agent.work(replace(PLAIN, workspace=tmp_path, timeout_s=timeout_s))
+    with closing(CommandAgent("command:fake", CommandSettings(command=("sh", "-c", script), **more))) as agent:
+        return agent.work(replace(PLAIN, workspace=tmp_path, timeout_s=timeout_s))
 
 
 def test_its_changes_cost_and_hypothesis_are_kept(tmp_path: Path) -> None:
@@ -125,6 +131,53 @@ def test_no_grandchild_goes_on(tmp_path: Path) -> None:
     assert not (tmp_path / "late").exists()
 
 
+def alive(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def within(seconds: float, said: Callable[[], bool]) -> bool:
+    until = time.monotonic() + seconds
+    while not (there := said()) and time.monotonic() < until:
+        time.sleep(0.02)
+    return there
+
+
+def test_what_left_the_group_is_ended_with_an_attempt_that_went_well(tmp_path: Path) -> None:
+    work(tmp_path, "setsid sh -c 'echo $$ > id.new; mv id.new id; sleep 600' & while [ ! -e id ]; do sleep 0.02; done")
+
+    assert within(20, lambda: not alive(int((tmp_path / "id").read_text())))
+
+
+HARNESS = """
+import sys
+from dataclasses import replace
+from pathlib import Path
+from harness.agents.command import CommandAgent, CommandSettings
+from test_agent_prompt import PLAIN
+settings = CommandSettings(command=("sh", "-c", "setsid sleep 600 & echo $$ $! > ids.new; mv ids.new ids; sleep 600"))
+CommandAgent("a", settings).work(replace(PLAIN, workspace=Path(sys.argv[1]), timeout_s=600.0))
+"""
+
+
+def test_an_attempt_ends_when_the_harness_is_killed(tmp_path: Path) -> None:
+    there = os.pathsep.join([str(Path(__file__).parents[2]), str(Path(__file__).parent)])
+    harness = subprocess.Popen([sys.executable, "-c", HARNESS, str(tmp_path)], env={**os.environ, "PYTHONPATH": there})
+    try:
+        assert within(60, (tmp_path / "ids").exists)
+    finally:
+        harness.kill()
+        harness.wait()
+    agent, helper = map(int, (tmp_path / "ids").read_text().split())
+    try:
+        assert within(60, lambda: not alive(agent) and not alive(helper))
+    finally:
+        for left in filter(alive, (agent, helper)):
+            os.kill(left, signal.SIGKILL)
+
+
 def test_a_key_is_given_by_name_and_never_logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_AGENT", "very-secret-value")
     monkeypatch.setenv("OTHER_AGENT", "not-for-this-one")
@@ -133,8 +186,9 @@ def test_a_key_is_given_by_name_and_never_logged(tmp_path: Path, monkeypatch: py
 
 
 def test_a_program_that_is_missing_is_our_error(tmp_path: Path) -> None:
-    with pytest.raises(AgentError, match="cannot be run"):
-        CommandAgent("a", CommandSettings(command=("no-such-agent",))).work(replace(PLAIN, workspace=tmp_path))
+    agent = CommandAgent("a", CommandSettings(command=("no-such-agent",)))
+    with closing(agent), pytest.raises(AgentError, match="cannot be run"):
+        agent.work(replace(PLAIN, workspace=tmp_path))
 
 
 def test_a_wrong_setting_is_named_by_its_line(tmp_path: Path) -> None:
