@@ -704,15 +704,21 @@ def trees_sweep(context: typer.Context, store: of.Store = None, config: of.Confi
 
 @trees_app.command("pack", short_help="Write many trees as one file, a named set.")
 def trees_pack(
+    context: typer.Context,
     name: Annotated[str, typer.Argument(metavar="NAME", help="What people call this set.", show_default=False)],
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Tree files and folders of them.", show_default=False)],
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH…", help="Tree files, folders of them, and names of trees in the store.", show_default=False),
+    ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Where to write the set.", show_default=False)],
+    store: of.Store = None,
+    config: of.Config = None,
     as_json: of.AsJson = False,
 ) -> None:
     """Write many trees as one file that --trees takes like a folder; the same trees give the same bytes."""
     from harness.cli.trees import pack
 
-    raise typer.Exit(pack(name, paths, output, as_json))
+    raise typer.Exit(pack(name, paths, output, _loaded(context).settings, as_json))
 
 
 @sandbox_app.command("build", short_help="Build the image that policies run in.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,10 +120,14 @@ def _recorded(best: float | None, direction: Direction) -> float | None:
     return 0.0 - best if best is not None and direction is Direction.MIN else best
 
 
-def pack(name: str, paths: Sequence[Path], output: Path, as_json: bool) -> int:
-    """Write the trees of these files as one named set."""
-    files = treefile.find(paths)
-    packed = treefile.pack(name, files, output)
+def pack(name: str, given: Sequence[str], output: Path, settings: Settings, as_json: bool) -> int:
+    """Write the trees of these files, and those of the store that are named, as one named set."""
+    with tempfile.TemporaryDirectory() as room:
+        store = wiring.sqlite_file(settings.store)
+        no_store = store is not None and not store.exists()
+        paths = [Path(one) if no_store or Path(one).exists() else _copied(one, settings, Path(room)) for one in given]
+        files = treefile.find(paths)
+        packed = treefile.pack(name, files, output)
     twice = len(files) - len(packed.trees)
     if as_json:
         say_json({"file": str(output), "name": name, "set": packed.digest, "trees": len(packed.trees), "twice": twice})
@@ -131,6 +136,13 @@ def pack(name: str, paths: Sequence[Path], output: Path, as_json: bool) -> int:
     say(f"{output}: {counted(len(packed.trees), 'tree')}, {output.stat().st_size / 2**20:.1f} MiB{said}")
     say(f"digest of this set: {packed.digest}")
     return 0
+
+
+def _copied(named: str, settings: Settings, room: Path) -> Path:
+    tree = _found(named, settings)
+    file = room / f"{tree.digest}.jsonl"
+    treefile.write(tree, file)
+    return file
 
 
 def show(named: str, settings: Settings, as_json: bool) -> int:

@@ -184,6 +184,22 @@ def test_many_trees_are_packed_into_one_file_that_lists_and_validates_like_their
     assert command("trees", "validate", "mine.jsonl").out == "3 of 3 tree files are valid\n"
 
 
+def test_a_tree_of_the_store_is_packed_by_its_name_beside_files_and_can_be_replayed(
+    command: Callable[..., Ended], trees: Path
+) -> None:
+    with Store.open("sqlite:///some.db") as store:
+        store.add_trees([named(treefile.read(trees / "one.jsonl"), "live")])
+
+    store_of = ("--store", "sqlite:///some.db")
+    packed = command("trees", "pack", "mine", "live", trees / "two.jsonl", "-o", "mine.jsonl", *store_of, "--json").json
+    replayed = command("replay", "greedy", "--trees", "mine.jsonl", "--sandbox", "local", "--json").json
+
+    assert packed["trees"] == 2
+    assert [tree["name"] for tree in replayed["trees"]] == ["live", "two"]
+    assert "neither a file nor a tree" in command("trees", "pack", "mine", "nowhere", "-o", "no.jsonl", *store_of).err
+    assert "nowhere: no such file or folder" in command("trees", "pack", "mine", "nowhere", "-o", "no.jsonl").err
+
+
 def test_a_tree_of_a_set_is_shown_by_the_line_in_which_it_begins(command: Callable[..., Ended], trees: Path) -> None:
     command("trees", "pack", "mine", trees, "-o", "mine.jsonl")
 
