@@ -241,6 +241,9 @@ class Settings(BaseSettings):
     rollout_early_stop: Annotated[bool, Wish("true or false")] = Field(
         False, description="Whether the first try that succeeds ends the others."
     )
+    rollout_deadline_s: Annotated[_Seconds | None, _Optional, Wish("a number of seconds above 0, or none")] = Field(
+        None, description="Seconds for all tries at one pick; what has ended by then is chosen from."
+    )
     rollout_keep: Annotated[Literal["winner", "all"], Wish("winner or all")] = Field(
         "winner", description="Whose workspaces are kept: that of the try that was kept, or of all."
     )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harness.policy import Origin, Version
     from harness.search import Search
     from harness.store import Store
-    from harness.task.base import Task
+    from harness.task.base import Scoring, Task
     from harness.workspaces.base import Snapshots
     from sandbox.base import Sandbox
     from sandbox.job import Jobs
@@ -39,11 +39,12 @@ ATTEMPTS = 60
 """Attempts of a search where neither settings nor task say."""
 OPTIONS = (
     "sibling_context", "sibling_count", "sibling_chars", "rollouts", "rollout_selector", "rollout_strategies", "rollout_parallel",
-    "rollout_escalate", "rollout_early_stop", "rollout_keep", "model", "model_price", "model_timeout_s", "temperature",
-    "max_output_tokens",
+    "rollout_escalate", "rollout_early_stop", "rollout_deadline_s", "rollout_keep", "model", "model_price", "model_timeout_s",
+    "temperature", "max_output_tokens",
 )  # fmt: skip
 """Settings beside the plan's own that a search keeps from its beginning to its end."""
 _SYSTEM = "dream-harness"
+_SET_UP_S = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,8 @@ class Stage:
             strategies=settings.rollout_strategies or STRATEGIES,
             selector=settings.rollout_selector,
             max_parallel=settings.rollout_parallel,
-            timeout_s=self.task.attempt_s,
+            timeout_s=self.task.attempt_s + _scoring_s(self.task.scoring),  # a backstop: the agent's own limit ends it before
+            deadline_s=settings.rollout_deadline_s,
             escalate=settings.rollout_escalate,
             early_stop=settings.rollout_early_stop,
             retention=Retention(settings.rollout_keep),
@@ -189,6 +191,12 @@ def resumed(search: Search, settings: Settings) -> Settings:
     kept = {name: value for name, value in plan.options.items() if name in (*OPTIONS, "agent")}
     kept |= {"rollout_strategies": kept["rollout_strategies"] and tuple(kept["rollout_strategies"])}
     return type(settings).model_validate(settings.model_dump() | kept | {"sandbox": plan.sandbox, "slots": plan.slots})
+
+
+def _scoring_s(scoring: Scoring) -> float:
+    """Return how long scoring may take, with what setting its jobs up may need."""
+    run_s = 0.0 if scoring.run_limits is None else scoring.run_limits.wall_s
+    return scoring.limits.wall_s + run_s + _SET_UP_S
 
 
 def _either(first: Allowance, then: Allowance) -> Allowance:

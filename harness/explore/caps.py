@@ -68,3 +68,19 @@ def cap_in_the_way(plan: SearchPlan, used: Used, more: int) -> SearchStop | None
         if spent >= cap or spent + dearest * (used.in_flight + more) > cap:
             return stop
     return None
+
+
+def spent_already(plan: SearchPlan, elapsed_s: float, costs: Sequence[Cost]) -> str | None:
+    """Return in words which cap is spent by attempts and tries that cost so much; None where none is.
+
+    An unknown figure is left to `cap_in_the_way`, which refuses it.
+    """
+    if plan.allowance.wall_s is not None and elapsed_s >= plan.allowance.wall_s:
+        return f"the search's {plan.allowance.wall_s:g} seconds are over"
+    for _, name in _CAPS:
+        cap = getattr(plan.allowance, name)
+        if cap is not None:
+            spent = sum(getattr(cost, name) or 0.0 for cost in costs)
+            if spent >= cap:
+                return f"{name}: {spent:g} of {cap:g} are spent"
+    return None

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import InputError
 from harness.explore.attempting import Pick
 from harness.explore.base import AttemptEnded, Decided, FellBack, SearchOver
-from harness.explore.caps import Used, cap_in_the_way, limit_reached
+from harness.explore.caps import Used, cap_in_the_way, limit_reached, spent_already
 from harness.explore.live import LiveTree
 from harness.explore.places import Place, Places, lineage, seed_of
 from harness.explore.registry import Flight, Registry
-from harness.explore.rollouts import Made, Roller, Rollouts, cost_of, total
+from harness.explore.rollouts import Made, Roller, Rollouts, RolloutsFault, cost_of, total
 from harness.explore.selectors import NOTHING_SPENT
 from harness.explore.siblings import SiblingRule, hypothesis_of, siblings
 from harness.explore.steering import Steering
@@ -31,7 +31,7 @@ from harness.tree import Direction, Root, Tree, outcome_of
 from sandbox.api import Fault, FaultKind, PolicyFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator, Mapping
+    from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
     from concurrent.futures import Future
 
     from harness.agents.base import Hypothesis, Sibling
@@ -239,15 +239,22 @@ class _Run:
     def _make(self, place: Place, pick: Pick) -> Made:
         attempting, roller = self.live.attempting, self.live.roller
         wall_s = self.plan.allowance.wall_s
-        left_s = None if wall_s is None else max(0.001, wall_s - self._elapsed())
 
         def one_try(index: int, strategy: str, timeout_s: float, cancel: threading.Event) -> Made:
+            left_s = None if wall_s is None else max(0.001, wall_s - self._elapsed())
             seed = seed_of(self.plan.seed, (*place.path, index), "rollout") if roller.plan.on else pick.seed
             limit_s = min(timeout_s, left_s or timeout_s) if roller.plan.on else left_s
             return attempting.make(pick, cancel, strategy=strategy, timeout_s=limit_s, seed=seed)
 
+        def forbidden(paid: Sequence[Cost]) -> str | None:
+            return spent_already(self.plan, self._elapsed(), (*self._costs, *paid))
+
         try:
-            return Made(roller.roll(one_try, self._cancel).attempt)
+            return Made(roller.roll(one_try, self._cancel, forbidden).attempt)
+        except RolloutsFault as fault:
+            if fault.__cause__ is not None:  # what a try raised is no fault of the agent's
+                raise fault.__cause__ from None
+            return Made(fault.attempt(pick.id, pick.parent, pick.snapshot))
         finally:
             place.is_planned.set()
 

@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from harness.errors import HarnessError, InputError
-from harness.explore.selectors import BUILT_IN, NOTHING_SPENT, Choice, Try, best_score, choose
+from harness.explore.selectors import NOTHING_SPENT, Choice, Try, best_score, choose
 from harness.tree import Attempt, Direction, Root, Tree
-from sandbox.api import Cost
+from sandbox.api import FEEDBACK_CHARACTERS, Cost
 from sandbox.base import SandboxError
 
 if TYPE_CHECKING:
@@ -45,6 +45,21 @@ class RolloutsFault(Exception):  # noqa: N818 - "fault" is the untrusted side's,
         super().__init__(f"none of {len(reports)} tries succeeded ({said})" if reports else f"no try was started: {stopped}")
         self.reports = tuple(reports)
 
+    def attempt(self, node: str, parent: str | None, snapshot: str) -> Attempt:
+        """Return the node that says so: without a score, with its parent's workspace and what every try cost."""
+        statuses = {report.status for report in self.reports}
+        return Attempt(
+            id=node,
+            parent=parent,
+            score=None,
+            status="timeout" if statuses == {"timeout"} else "failed",
+            feedback=str(self)[:FEEDBACK_CHARACTERS],
+            cost=total([report.cost for report in self.reports])._asdict(),
+            snapshot=snapshot,
+            created_at=round(time.time(), 3),
+            extra={"rollouts": [report_fields(report) | {"winner": False} for report in self.reports]},
+        )
+
 
 class RolloutsCancelledError(HarnessError):
     """The caller wanted no more of this pick; every try was ended first."""
@@ -62,7 +77,7 @@ class Rollouts:
     """How a pick is served by several tries. Times are in seconds; `max_parallel` of 0 starts all at once.
 
     `escalate` starts with so many tries and adds one at a time while none has succeeded; 0 starts all of them. `early_stop` ends
-    the others as soon as one has succeeded, by the clock and not by index. `fewer` goes on where a try could not be set up.
+    the others as soon as one has succeeded, by the clock and not by index.
 
     Raises:
         InputError: on construction, naming the field.
@@ -76,10 +91,7 @@ class Rollouts:
     deadline_s: float | None = None
     early_stop: bool = False
     escalate: int = 0
-    fewer: bool = False
     retention: Retention = Retention.WINNER
-    arguments: tuple[str, ...] = ()
-    """Arguments for the selector; none of the built-in ones takes any."""
 
     def __post_init__(self) -> None:
         _require_whole("rollouts", self.n, least=1)
@@ -93,8 +105,6 @@ class Rollouts:
         for place, strategy in enumerate(self.strategies):
             if not isinstance(strategy, str) or not strategy.strip():
                 raise InputError(f"rollout_strategies[{place}] is {strategy!r}; expected a text that is not blank")
-        if self.arguments and self.selector in BUILT_IN:
-            raise InputError(f"selector {self.selector!r} takes no arguments; {', '.join(self.arguments)} would not be used")
 
     @property
     def on(self) -> bool:
@@ -132,6 +142,10 @@ class Making(Protocol):
         """
 
 
+Forbidden: TypeAlias = "Callable[[Sequence[Cost]], str | None]"
+"""Given what the tries at this pick that have ended cost, says which budget forbids another one; None where none does."""
+
+
 @dataclass(frozen=True, slots=True)
 class TryReport:
     """What became of one try. `status` is the node's own, or "timeout" and "cancelled" by us; `by` says whose time-out it was."""
@@ -160,44 +174,29 @@ class RolledOut:
 
 
 def is_ok(made: Made | None) -> bool:
-    """Return whether an attempt succeeded: the success test that holds where no other is given."""
+    """Return whether an attempt succeeded: whether the evaluator says so."""
     return made is not None and made.attempt.status == "ok"
 
 
 @dataclass(frozen=True, slots=True)
 class Roller:
-    """Serves picks by several tries, as `plan` says.
-
-    `allowed` is asked before each try starts and names the budget that forbids it, None where none does. `before` and `after` are
-    called once around all tries of a pick; a `before` that raises prevents every one of them. `prepare` sets a try up before any
-    starts, `discard` removes what a loser left.
-    """
+    """Serves picks by several tries, as `plan` says."""
 
     plan: Rollouts
     selector: Selector = best_score
     direction: Direction = Direction.MAX
-    succeeds: Callable[[Made | None], bool] = is_ok
-    allowed: Callable[[], str | None] = lambda: None
-    before: Callable[[], None] = lambda: None
-    after: Callable[[], None] = lambda: None
-    prepare: Callable[[int], None] = lambda _: None
-    discard: Callable[[Attempt], None] = lambda _: None
 
-    def roll(self, making: Making, cancel: threading.Event) -> RolledOut:
-        """Serve one pick.
+    def roll(self, making: Making, cancel: threading.Event, forbidden: Forbidden = lambda _: None) -> RolledOut:
+        """Serve one pick. `forbidden` is asked before each try but the first.
 
         Raises:
             RolloutsFault: no try succeeded, and none left an attempt that could go on record.
             RolloutsCancelledError: `cancel` was set; all tries have ended.
             InputError: called from within a try.
-            HarnessError, SandboxError: our side failed in a try; the others have ended.
+            HarnessError, SandboxError, OSError: our side failed in a try; the others have ended.
         """
         with _marked_active():
-            self.before()
-            try:
-                return self._plain(making, cancel) if not self.plan.on else self._several(making, cancel)
-            finally:
-                self.after()
+            return self._plain(making, cancel) if not self.plan.on else self._several(making, cancel, forbidden)
 
     def _plain(self, making: Making, cancel: threading.Event) -> RolledOut:
         made = making(0, "", self.plan.timeout_s, cancel)
@@ -205,8 +204,8 @@ class Roller:
             raise RolloutsFault([TryReport(0, "", "failed", None, 0.0, _UNFINISHED, "it came to nothing")])
         return RolledOut(made.attempt, (), Choice(0))
 
-    def _several(self, making: Making, cancel: threading.Event) -> RolledOut:
-        going = _Going(self, making, cancel)
+    def _several(self, making: Making, cancel: threading.Event, forbidden: Forbidden) -> RolledOut:
+        going = _Going(self.plan, making, cancel, forbidden)
         going.run()
         if going.trouble is not None:
             raise going.trouble
@@ -223,9 +222,6 @@ class Roller:
         winner = finished[choice.place]
         assert winner.made is not None  # noqa: S101 - only those with one are finished
         reports = tuple(one.report(kept=one is winner or self.plan.retention is Retention.ALL) for one in going.tries)
-        for one in finished:
-            if one is not winner and one.made is not None and self.plan.retention is Retention.WINNER:
-                self.discard(one.made.attempt)
         spent = total([report.cost for report in reports] + [choice.cost])
         told = [report_fields(report) | {"winner": report.index == winner.index} for report in reports]
         extra = dict(winner.made.attempt.extra) | {"rollouts": told}
@@ -281,11 +277,11 @@ class _Try:
 class _Going:
     """The tries at one pick while they run: starts them as the plan says, and ends them when their time is over."""
 
-    def __init__(self, roller: Roller, making: Making, cancel: threading.Event) -> None:
-        self._roller = roller
-        self._plan = roller.plan
+    def __init__(self, plan: Rollouts, making: Making, cancel: threading.Event, forbidden: Forbidden) -> None:
+        self._plan = plan
         self._making = making
         self._cancel = cancel
+        self._forbidden = forbidden
         self._began = time.monotonic()
         self._ended = 0
         self._lock = threading.Lock()
@@ -296,11 +292,9 @@ class _Going:
 
     def run(self) -> None:
         """Make the tries, and return when every one that was started has ended."""
-        self._prepared()
         parallel = self._plan.max_parallel or self._plan.n
-        waiting = list(self.tries)
+        waiting = [_Try(index, self._plan.strategy(index)) for index in range(self._plan.n)]
         at_once = min(parallel, self._plan.escalate or parallel)
-        self.tries = []
         with ThreadPoolExecutor(parallel, "rollout") as pool:
             under_way: dict[Future[None], _Try] = {}
             try:
@@ -326,18 +320,6 @@ class _Going:
         """Return what the first try that raised raised."""
         return next((one.error for one in self.tries if one.error is not None), None)
 
-    def _prepared(self) -> None:
-        for index in range(self._plan.n):
-            one = _Try(index, self._plan.strategy(index))
-            try:
-                self._roller.prepare(index)
-            except HarnessError as error:
-                if not self._plan.fewer:
-                    raise InputError(f"try {index} of {self._plan.n} cannot be set up: {error}; nothing was started") from error
-                self.stopped = f"try {index} could not be set up: {error}"
-                continue
-            self.tries.append(one)
-
     def _may_start(self) -> bool:
         if self._cancel.is_set() or self.trouble is not None or self._over():
             return False
@@ -346,7 +328,11 @@ class _Going:
             if not held:
                 self.stopped = self.stopped or "a try had succeeded"
                 return False
-        reason = self._roller.allowed()
+        if not self.tries:  # the pick itself was allowed
+            return True
+        with self._lock:
+            paid = [cost_of(one.made.attempt) for one in self.tries if one.made is not None]
+        reason = self._forbidden(paid)
         if reason is not None:
             self.stopped = reason
         return reason is None
@@ -363,10 +349,10 @@ class _Going:
             one.seconds = time.monotonic() - one.began
             if one.late:
                 return
-            if isinstance(error, HarnessError | SandboxError):
+            if isinstance(error, HarnessError | SandboxError | OSError):
                 self.trouble = self.trouble or error
             one.made, one.error = made, error
-            one.succeeded = error is None and self._roller.succeeds(made)
+            one.succeeded = error is None and is_ok(made)
             one.ended_as, self._ended = self._ended, self._ended + 1
 
     def _enforce(self, under_way: Collection[_Try]) -> None:

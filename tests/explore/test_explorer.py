@@ -478,6 +478,46 @@ def test_rollouts_make_several_tries_at_each_pick_and_keep_one(bench: Bench, san
         assert node.cost["tokens"] == 30.0
 
 
+@pytest.mark.parametrize("n", [1, 3])
+def test_b5_what_surrounds_an_attempt_happens_once_whatever_the_number_of_tries(
+    bench: Bench, sandbox: LocalSandbox, n: int
+) -> None:
+    progress = run(bench, bench.begin(WIDE_THEN_DEEP, limits=Limits(2, 8, None)), sandbox, roller=Roller(Rollouts(n=n)))
+
+    search = over(progress).search
+    served = sum(decision.served for decision in bench.store.decisions(search))
+    assert sum(isinstance(one, AttemptEnded) for one in progress) == len(bench.store.attempts(search)) == served == 5
+
+
+def test_b5_a_cap_that_is_in_the_way_prevents_every_try(bench: Bench, sandbox: LocalSandbox) -> None:
+    done = over(run(bench, bench.begin(WIDE_THEN_DEEP, allowance=Allowance(tokens=0.0)), sandbox, roller=Roller(Rollouts(n=3))))
+
+    assert (done.attempts, bench.agent.seen) == (0, {})
+
+
+def test_b36_tries_stop_once_the_cap_of_the_search_is_spent(bench: Bench, sandbox: LocalSandbox) -> None:
+    """Ten tokens a try, fifteen for the search: the third try at the first pick is not made."""
+    plan = bench.begin(ONE_AT_A_TIME, allowance=Allowance(tokens=15.0))
+    done = over(run(bench, plan, sandbox, roller=Roller(Rollouts(n=3, max_parallel=1))))
+
+    assert (done.search.stop, done.spent.tokens) == (SearchStop.TOKENS, 20.0)
+    (finished,) = bench.store.attempts(done.search)
+    assert len(finished.attempt.extra["rollouts"]) == 2
+    assert finished.attempt.extra["rollouts_note"] == "tokens: 20 of 15 are spent"
+
+
+def test_a_pick_at_which_every_try_ran_out_of_time_is_a_node_that_says_so(bench: Bench, sandbox: LocalSandbox) -> None:
+    bench.agent = Counts(lambda assignment: assignment.cancel.wait(20) and None)
+    plan = bench.begin(ONE_AT_A_TIME, limits=Limits(20, 8, 1))
+    done = over(run(bench, plan, sandbox, roller=Roller(Rollouts(n=2, timeout_s=0.2))))
+
+    (finished,) = bench.store.attempts(done.search)
+    node = finished.attempt
+    assert (node.status, node.score) == ("timeout", None)
+    assert node.feedback == "none of 2 tries succeeded (try 0: its time ran out; try 1: its time ran out)"
+    assert [one["by"] for one in node.extra["rollouts"]] == ["rollouts", "rollouts"]
+
+
 def test_a_search_that_has_ended_cannot_be_taken_up(bench: Bench, sandbox: LocalSandbox) -> None:
     done = over(run(bench, bench.begin(WIDE_THEN_DEEP), sandbox))
 
