@@ -317,7 +317,7 @@ def start_candidate() -> Candidate:
 
 def _agent(task: Task, settings: Settings, budget: Budget, tell: Callable[[str], None]) -> Agent:
     if settings.agent == "search":
-        from harness.agents.search import SearchAgent  # noqa: PLC0415 - numpy, and what the task's moves import
+        from harness.agents.search import SearchAgent  # noqa: PLC0415 - as for the others
 
         return SearchAgent(task)
     if settings.agent.startswith("model:"):

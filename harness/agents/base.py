@@ -140,6 +140,9 @@ class Agent(Protocol):
         """Return what the attempt will try, before it works; what siblings see of it while it is in flight.
 
         Cheap and without effect on the workspace. An agent that cannot know returns an empty one.
+
+        Raises:
+            AgentFault, AgentError: as for `work`, which is then not asked.
         """
 
     def work(self, assignment: Assignment) -> Work:

@@ -113,10 +113,11 @@ class Attempting:
         return Made(self._node(pick, work, found, snapshot, strategy), work.output)
 
     def _worked(self, assignment: Assignment, pick: Pick) -> tuple[Work, AgentFault | None]:
-        planned = self.agent.plan(assignment)
-        pick.planned(planned)
+        planned = Hypothesis()
         broken: AgentFault | None = None
         try:
+            planned = self.agent.plan(assignment)
+            pick.planned(planned)
             work = self.agent.work(assignment)
         except AgentFault as fault:
             work, broken = fault.work, fault

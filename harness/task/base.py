@@ -42,7 +42,8 @@ class Scoring:
 class Task:
     """One task, read from its folder. `files` are the patterns of what an agent may change, `moves` the search agent's file.
 
-    `digest` is the SHA-256 of everything that fixes what a search finds: `task.toml`, start, evaluator, given and moves.
+    `digest` is the SHA-256 of everything that fixes what a search finds: `task.toml`, start, evaluator, given, moves and the
+    Python files beside these.
     """
 
     name: str

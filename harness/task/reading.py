@@ -81,7 +81,7 @@ def read(folder: Path) -> Task:
         start=begin,
         files=_patterns(top),
         scoring=scoring,
-        digest=digest_of(folder, [folder / FILE, begin, scoring.folder, scoring.given, moves]),
+        digest=digest_of(folder, [folder / FILE, begin, scoring.folder, scoring.given, *_programs(moves)]),
         allowance=Allowance(
             attempts=allowance.count("attempts"),
             rounds=allowance.count("rounds"),
@@ -177,6 +177,11 @@ class _Table:
         if not (path.is_dir() if is_folder else path.is_file()):
             self.refuse(key, f"a {kind} that is there; {path} is none")
         return path
+
+
+def _programs(moves: Path | None) -> list[Path]:
+    """Return the search agent's file and the Python files beside it, which it may import."""
+    return [] if moves is None else [moves, *moves.parent.glob("*.py")]
 
 
 def _direction(top: _Table) -> Direction:

@@ -219,3 +219,17 @@ def test_workspaces_that_nobody_needs_are_swept_and_the_others_stay(desk: Path) 
 
     assert swept["kept"] >= 2
     harness(desk, "trees", "workspace", "a2", "out", "--tree", said["searches"][0]["name"])
+
+
+@pytest.mark.parametrize("line", [("explore", "count"), ("run", "count", "--cycles", "2")])
+def test_moves_that_cannot_be_loaded_are_told_at_the_start(desk: Path, line: tuple[str, ...]) -> None:
+    """By file and line, before anything is on record."""
+    (desk / "count" / "task.toml").write_text(f'{TASK}[agent.search]\nmoves = "moves.py"\n')
+    (desk / "count" / "moves.py").write_text("import json\nMOVES = json.nothing()\n")
+
+    _, told = harness(desk, *line, "--sandbox", "local", code=2)
+
+    assert "count/moves.py:2: AttributeError: module 'json' has no attribute 'nothing'; expected" in told
+    assert "Traceback" not in told
+    with Store.open(f"sqlite:///{desk / '.harness' / 'harness.db'}") as store:
+        assert not store.searches()

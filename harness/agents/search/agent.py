@@ -1,4 +1,7 @@
-"""The search agent: attempts by small moves and local optimisation, made in processes of its own."""
+"""The search agent: attempts by small moves and local optimisation, planned and made in processes of its own.
+
+Nothing of a task's moves, and no numerical library, is loaded into the harness.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +22,15 @@ from harness.errors import InputError
 from sandbox.api import Cost
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from harness.agents.base import Assignment
-    from harness.agents.search.worker import TaskMoves
     from harness.task.base import Task
 
 _ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 _SLICE_S = 0.05
+_LOAD_S = 60.0
+_CHUNK_BYTES = 2**16
 _ENTRY = "from harness.agents.search.worker import main; main()"
 
 
@@ -33,31 +39,36 @@ class SearchAgent:
 
     name = "search"
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, load_s: float = _LOAD_S) -> None:
+        """Load the task's moves, which may take `load_s` seconds, in a first process.
+
+        Raises:
+            InputError: the task has no moves, or they cannot be loaded.
+            AgentError: a process cannot be started, ends by itself, or has not loaded them in time.
+        """
         if task.moves is None:
             raise InputError(
                 f'{task.folder}/task.toml: names no moves for the search agent; write [agent.search] moves = "moves.py" and that '
                 "file (docs/agents.md), or take another agent with --agent"
             )
-        from harness.agents.search.worker import load_moves  # noqa: PLC0415 - numpy and the task's own imports
-
-        self._path = task.moves
-        self._moves: TaskMoves = load_moves(task.moves)
+        self._path, self._direction = task.moves, task.direction.value
+        self._load_s = load_s
         self._idle: list[_Worker] = []
         self._lock = threading.Lock()
         self._closed = False
+        self._given_back(self._taken(threading.Event()))
 
     def plan(self, assignment: Assignment) -> Hypothesis:
-        """Return family, moves and manner of the attempt, which its seed and what its parent left decide."""
-        from harness.agents.search.walk import ways  # noqa: PLC0415
-        from harness.agents.search.worker import drawn, state_of  # noqa: PLC0415 - as above
+        """Return family, moves and manner of the attempt, which its seed and what its parent left decide.
 
-        ask = _ask(assignment)
-        kept = state_of(assignment.workspace, self._moves) if ask["continues"] else None
-        genome, planned, _ = drawn(self._moves, ask, kept)
-        moves = ", ".join(planned)
-        statement = f"open with {moves}" if kept is None else f"continue with {moves}"
-        return Hypothesis(genome.family, statement, ways(genome, self._moves))
+        Raises:
+            AgentFault, AgentError: as for `work`.
+        """
+        with self._asked(assignment, plan=True) as heard:
+            said = heard()
+        if said["fault"] is not None:
+            raise AgentFault(f"{said['fault']['message']}.", status=said["fault"]["status"])
+        return Hypothesis(*said["hypothesis"])
 
     def work(self, assignment: Assignment) -> Work:
         """Change the answer in the workspace.
@@ -66,21 +77,18 @@ class SearchAgent:
             AgentFault: no answer was found, the work of one attempt was used up, or the time was.
             AgentError: a process cannot be started, or ends by itself.
         """
-        planned = self.plan(assignment)
-        strategy = f"{planned.component}: {planned.statement}"
         began = time.monotonic()
-        worker = self._taken()
-        said = None
+        planned, strategy = Hypothesis(), ""
         try:
-            said = self._answered(worker.process, assignment)
+            with self._asked(assignment, plan=False) as heard:
+                said = heard()
+                if said["fault"] is None:
+                    planned = Hypothesis(*said["hypothesis"])
+                    strategy = f"{planned.component}: {planned.statement}"
+                    said = heard()
         except AgentFault as fault:
             cost = Cost(time.monotonic() - began, 0.0, 0.0)
             raise AgentFault(str(fault), status=fault.status, work=Work(planned, cost, strategy=strategy)) from None
-        finally:
-            if said is None:
-                worker.end()
-            else:
-                self._given_back(worker)
         cost = Cost(max(said["cpu_s"], 1e-6) if said["cpu_s"] else time.monotonic() - began, 0.0, 0.0)
         notes = told(said["notes"], LOG_CHARACTERS)
         work = Work(planned, cost, notes, notes, strategy)
@@ -97,26 +105,50 @@ class SearchAgent:
         for worker in idle:
             worker.end()
 
-    def _answered(self, process: subprocess.Popen[str], assignment: Assignment) -> dict[str, Any]:
-        assert process.stdin is not None and process.stdout is not None  # noqa: S101, PT018 - both are pipes
+    @contextmanager
+    def _asked(self, assignment: Assignment, *, plan: bool) -> Iterator[Callable[[], dict[str, Any]]]:
+        """Ask a process and give what returns its next answer; one that does not answer in time is ended."""
+        worker = self._taken(assignment.cancel)
         until = time.monotonic() + assignment.timeout_s
+
+        def heard() -> dict[str, Any]:
+            said = self._heard(worker, until, assignment.cancel)
+            if said is None:
+                raise AgentFault(f"took longer than {assignment.timeout_s:g} s", status="timeout")
+            return said
+
+        is_done = False
         try:
-            process.stdin.write(json.dumps(_ask(assignment)) + "\n")
-            process.stdin.flush()
-        except OSError as error:
-            raise self._gone(process) from error
-        while not select.select([process.stdout], [], [], _SLICE_S)[0]:
-            if assignment.cancel.is_set():
+            try:
+                worker.tell({**_ask(assignment), "plan": plan})
+            except OSError as error:
+                raise self._gone(worker.process) from error
+            yield heard
+            is_done = True
+        finally:
+            if is_done:
+                self._given_back(worker)
+            else:
+                worker.end()
+
+    def _heard(self, worker: _Worker, until: float, cancel: threading.Event) -> dict[str, Any] | None:
+        """Return what a process says next, None where it says nothing until then.
+
+        Raises:
+            AgentFault: the attempt was cancelled.
+            AgentError: the process has ended.
+        """
+        while (line := worker.line()) is None:
+            if cancel.is_set():
                 raise AgentFault("the attempt was cancelled", status="timeout")
             if time.monotonic() > until:
-                raise AgentFault(f"took longer than {assignment.timeout_s:g} s", status="timeout")
-        line = process.stdout.readline()
+                return None
         if not line:
-            raise self._gone(process)
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+            raise self._gone(worker.process)
+        said: dict[str, Any] = json.loads(line)
+        return said
 
-    def _gone(self, process: subprocess.Popen[str]) -> AgentError:
+    def _gone(self, process: subprocess.Popen[bytes]) -> AgentError:
         ended = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it stays a zombie, so that its group can be ended
         how = (
             "by itself"
@@ -125,19 +157,35 @@ class SearchAgent:
         )
         return AgentError(f"a process of the search agent ended {how} ({self._path}); what it wrote stands above")
 
-    def _taken(self) -> _Worker:
+    def _taken(self, cancel: threading.Event) -> _Worker:
+        """Return a process that has loaded the moves and waits."""
         with self._lock:
             if self._closed:
                 raise AgentError("the search agent is closed")
             if self._idle:
                 return self._idle.pop()
+        worker = self._started()
+        is_loaded = False
+        try:
+            said = self._heard(worker, time.monotonic() + self._load_s, cancel)
+            if said is None:
+                wanted = "expected a file that defines MOVES"
+                raise AgentError(f"{self._path}: has not been imported after {self._load_s:g} s; {wanted}")
+            if said["refused"] is not None:
+                raise InputError(said["refused"])
+            is_loaded = True
+        finally:
+            if not is_loaded:
+                worker.end()
+        return worker
+
+    def _started(self) -> _Worker:
         mark = processes.new_mark()
         try:
             process = subprocess.Popen(  # noqa: S603 - this interpreter and our own module
-                [sys.executable, "-c", _ENTRY, str(self._path)],
+                [sys.executable, "-c", _ENTRY, self._direction, str(self._path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                text=True,
                 env={**os.environ, **_ONE_THREAD, processes.VARIABLE: mark},
                 start_new_session=True,
             )
@@ -153,12 +201,36 @@ class SearchAgent:
         worker.end()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Worker:
-    """A process that makes one attempt after the other."""
+    """A process that makes one attempt after the other; `left` is what it said beyond the last whole line."""
 
-    process: subprocess.Popen[str]
+    process: subprocess.Popen[bytes]
     mark: str
+    left: bytes = b""
+
+    def tell(self, ask: dict[str, Any]) -> None:
+        """Ask it for an attempt.
+
+        Raises:
+            OSError: it has ended.
+        """
+        assert self.process.stdin is not None  # noqa: S101 - it is a pipe
+        self.process.stdin.write(json.dumps(ask).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def line(self) -> bytes | None:
+        """Return its next whole line, empty where it has ended, None where there is none within a moment."""
+        assert self.process.stdout is not None  # noqa: S101 - it is a pipe
+        while b"\n" not in self.left:
+            if not select.select([self.process.stdout], [], [], _SLICE_S)[0]:
+                return None
+            more = os.read(self.process.stdout.fileno(), _CHUNK_BYTES)
+            if not more:
+                return b""
+            self.left += more
+        line, _, self.left = self.left.partition(b"\n")
+        return line
 
     def end(self) -> None:
         """End it and what the moves in it started."""
