@@ -12,18 +12,12 @@ from __future__ import annotations
 import numpy as np
 
 from search.base import AnswerFault, Array, Verdict
+from tasks.autocorrelation_first.autocorrelation import ratio
 
 FEWEST_STEPS = 2
 MOST_STEPS = 2000
 FLATTEST_INTEGRAL = 1e-6  # of the integral of |f|: below this, rounding would decide the score
 AT_PEAK = 1e-3
-
-
-def ratio(heights: Array, *, signed: bool) -> float:
-    """Return the score of step heights that are known to be fair."""
-    squares = np.convolve(heights, heights)
-    peak = np.abs(squares).max() if signed else squares.max()
-    return float(2 * len(heights) * peak / heights.sum() ** 2)
 
 
 def evaluate(answer: Array, *, signed: bool) -> Verdict:

@@ -8,50 +8,12 @@ overlap is left, so rounding in the answer or in the solver gains nothing. The b
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linprog
 
-from search.base import AnswerFault, Array, Verdict
+from search.base import AnswerFault, Array, SolverFault, Verdict
+from tasks.circle_packing.geometry import CIRCLES, CLAIM_TOLERANCE, best_radii, overlap, slacks
 
-CIRCLES = 26
-CLAIM_TOLERANCE = 1e-6  # what a solver's rounding may leave in a claim
 TOLERANCE = 1e-9  # what the scored radii may overlap at most
 CONTACT = 1e-6
-
-
-def best_radii(centres: Array) -> Array:
-    """Return the radii with the largest sum that fit circles at `centres` (rows x, y) into the square without overlap."""
-    count = len(centres)
-    first, second = np.triu_indices(count, 1)
-    rows = np.arange(len(first))
-    sums = np.zeros((len(first), count))
-    sums[rows, first] = sums[rows, second] = 1.0
-    walls = np.minimum(centres, 1.0 - centres).min(axis=1)
-    solved = linprog(
-        -np.ones(count),
-        A_ub=sums,
-        b_ub=np.hypot(*(centres[first] - centres[second]).T),
-        bounds=np.column_stack([np.zeros(count), walls]),
-        method="highs-ds",
-        options={"primal_feasibility_tolerance": 1e-10},
-    )
-    if solved.x is None:
-        raise AnswerFault(f"no radii fit these centres: {solved.message}")
-    radii = np.asarray(solved.x, dtype=np.float64)
-    return np.maximum(radii - max(overlap(centres, radii), 0.0), 0.0)
-
-
-def slacks(centres: Array, radii: Array) -> tuple[Array, Array]:
-    """Return the free distance of every pair of circles (as `triu_indices` lists them) and of every circle to the four walls."""
-    first, second = np.triu_indices(len(centres), 1)
-    gaps = np.hypot(*(centres[first] - centres[second]).T) - radii[first] - radii[second]
-    walls = np.column_stack([centres, 1.0 - centres]) - radii[:, None]
-    return gaps, walls
-
-
-def overlap(centres: Array, radii: Array) -> float:
-    """Return how far the worst pair overlaps or the worst circle leaves the square; negative when all keep a distance."""
-    gaps, walls = slacks(centres, radii)
-    return -min(float(gaps.min(initial=np.inf)), float(walls.min()))
 
 
 def evaluate(answer: Array, circles: int = CIRCLES) -> Verdict:
@@ -73,7 +35,10 @@ def evaluate(answer: Array, circles: int = CIRCLES) -> Verdict:
         raise AnswerFault(f"circle {int(np.argmin(claimed))} has a negative radius")
     if (excess := overlap(centres, claimed)) > CLAIM_TOLERANCE:
         raise AnswerFault(f"claims a sum of {claimed.sum():.4f}, but its circles overlap or leave the square by {excess:.2g}")
-    radii = best_radii(centres)
+    try:
+        radii = best_radii(centres)
+    except SolverFault as fault:
+        raise AnswerFault(str(fault)) from fault
     if not overlap(centres, radii) <= TOLERANCE:
         raise AnswerFault("the radii found for these centres still overlap")
     return Verdict(float(radii.sum()), *_limits(centres, radii))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
-from tasks import FOLDER, assessed, start_of
+from exampletasks import FOLDER, assessed, start_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from tasks import FOLDER
+from exampletasks import FOLDER
 
 from harness.task.evaluator import Evaluator
 from harness.task.reading import read
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from sandbox.job import Jobs
 
+PROJECT = FOLDER.parents[1]
 TASKS = sorted(path.parent.name for path in FOLDER.glob("*/task.toml"))
 
 
@@ -35,6 +37,32 @@ def test_task_is_read_and_says_what_there_is_to_win(name: str) -> None:
     assert (task.best_known is None) == (name == "lasso_path")
     assert (task.folder / "README.md").is_file()
     assert task.scoring.command[:2] == ("python3", "-I")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_folder_that_is_copied_out_alone_is_searched(name: str, tmp_path: Path) -> None:
+    """Its moves need nothing of the repository beside the package, from wherever a user starts."""
+    shutil.copytree(FOLDER / name, tmp_path / "copied", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("HARNESS_")}
+
+    def said(*words: str) -> Any:
+        command = [sys.executable, "-P", "-m", "harness", *words, "--sandbox", "local", "--json"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment | {"PYTHONPATH": str(PROJECT)}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    start = said("task", "check", "copied")["start"]["score"]
+    (search,) = said("explore", "copied", "--attempts", "2", "--slots", "2")["searches"]
+    assert (search["agent"], search["attempts"], search["root"]) == ("search", 2, start)
+    assert search["best"] is not None
+
+
+def test_both_autocorrelations_make_the_same_moves() -> None:
+    first, third = (FOLDER / f"autocorrelation_{which}" / "autocorrelation.py" for which in ("first", "third"))
+
+    assert first.read_bytes() == third.read_bytes()
 
 
 def test_all_evaluators_read_answers_by_the_same_program() -> None:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from exampletasks import FOLDER
 from sklearn.linear_model import Lasso
-from tasks import FOLDER
 
 from harness.task.evaluator import Evaluator
 from harness.task.reading import read

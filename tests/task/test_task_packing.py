@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from exampletasks import assessed, start_of
 from scipy.optimize import linprog, minimize
-from tasks import assessed, start_of
 
 if TYPE_CHECKING:
     from pathlib import Path

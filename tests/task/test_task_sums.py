@@ -8,7 +8,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tasks import assessed, start_of
+from exampletasks import assessed, start_of
 
 if TYPE_CHECKING:
     from pathlib import Path

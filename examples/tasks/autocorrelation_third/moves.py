@@ -1,12 +1,7 @@
-"""Moves for the search agent: the families of starts and operators of `examples/search`."""
+"""Moves for the search agent: those of both inequalities, for functions that may be negative."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
+from .autocorrelation import Autocorrelation
 
-sys.path.append(str(Path(__file__).parents[2]))
-
-from search.autocorrelation_task import AutocorrelationTask
-
-MOVES = AutocorrelationTask(signed=True)
+MOVES = Autocorrelation(signed=True)
