@@ -315,6 +315,18 @@ def start_candidate() -> Candidate:
     return start
 
 
+def check_moves(task: Task) -> None:
+    """Load the search agent's moves of a task, where it has any.
+
+    Raises:
+        InputError: they cannot be loaded, or lack something.
+    """
+    if task.moves is not None:
+        from harness.agents.search.worker import load_moves  # noqa: PLC0415 - numpy and the task's own imports
+
+        load_moves(task.moves)
+
+
 def _agent(task: Task, settings: Settings, budget: Budget, tell: Callable[[str], None]) -> Agent:
     if settings.agent == "search":
         from harness.agents.search import SearchAgent  # noqa: PLC0415 - as for the others

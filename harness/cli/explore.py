@@ -178,7 +178,8 @@ def _show(stage: Stage, ended: Sequence[SearchOver]) -> None:
     if stage.task.best_known is not None:
         say(f"\nbest known: {figure(stage.task.best_known)}")
     drawn = shlex.quote(ended[0].search.plan.name)
-    say(f"\n`harness trees show {drawn}` draws a tree, `harness evolve` develops a policy on them")
+    say(f"\n`harness trees show {drawn}` draws a tree, `harness trees workspace NODE DIR` writes out what an attempt left")
+    say("`harness evolve` develops a policy on the trees of the store")
 
 
 def figure(score: float | None) -> str:

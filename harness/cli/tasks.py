@@ -22,9 +22,10 @@ def check(folder: Path, settings: Settings, as_json: bool) -> int:
     """Read a task, score its start and print what came out.
 
     Raises:
-        InputError: the task is none, or its start has no score.
+        InputError: the task is none, its moves cannot be loaded, or its start has no score.
     """
     task = read(folder)
+    wiring.check_moves(task)
     with wiring.jobs(settings, note, ours=True) as jobs:
         found = Evaluator(task, jobs).assess(task.start)
         backend = jobs.name

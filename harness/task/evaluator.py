@@ -86,7 +86,7 @@ class Evaluator:
             result = self._jobs.run(_placed(scoring.command), desk, scoring.limits, inputs, cancel=cancel)
         except JobFault as fault:
             if fault.kind is JobFaultKind.NOT_STARTED:
-                raise InputError(f"{self._task.folder}: the evaluator's {fault.message}; mend 'command'") from fault
+                raise InputError(f"{self._task.folder}/task.toml: 'evaluate.command': {fault.message}; mend it") from fault
             return _unscored("failed", f"The evaluator ended with {fault.kind}: {fault.message}.", began)
         trouble = _trouble(result, scoring.limits.output_bytes)
         if trouble is None:

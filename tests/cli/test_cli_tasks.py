@@ -115,3 +115,30 @@ def test_command_that_is_no_program_is_bad_input(folder: Path, command: Callable
 
     assert ended.code == 2
     assert "python-of-nowhere" in ended.err
+
+
+def test_moves_that_cannot_be_loaded_are_found_by_the_check(folder: Path, command: Callable[..., Ended]) -> None:
+    """And not by the first search on the task."""
+    task = made(folder)
+    with (task / "task.toml").open("a") as file:
+        file.write('[agent.search]\nmoves = "moves.py"\n')
+
+    (task / "moves.py").write_text("def (")
+    broken = command("task", "check", task, "--sandbox", "local")
+    (task / "moves.py").write_text("MOVES = 1")
+    empty = command("task", "check", task, "--sandbox", "local")
+
+    assert (broken.code, empty.code) == (2, 2)
+    assert "moves.py: SyntaxError" in broken.err
+    assert "moves.py: MOVES lacks families" in empty.err
+
+
+def test_an_evaluator_that_is_no_program_is_named_by_its_key(folder: Path, command: Callable[..., Ended]) -> None:
+    task = made(folder)
+    with (task / "task.toml").open("a") as file:
+        file.write('[evaluate]\ncommand = ["no-such-program"]\n')
+
+    ended = command("task", "check", task, "--sandbox", "local")
+
+    assert ended.code == 2
+    assert "task.toml: 'evaluate.command': the command cannot be started: no-such-program" in ended.err
