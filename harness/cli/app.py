@@ -13,7 +13,7 @@ import typer
 
 from harness import __version__
 from harness.cli import options as of
-from harness.cli.exits import Exit
+from harness.cli.exits import INTERRUPTED, Exit, Interrupted
 from harness.cli.output import drop_answers, note
 from harness.cli.spread import Quick, Spread
 from harness.errors import HarnessError, InputError, RefusedError
@@ -87,6 +87,9 @@ def _ended(args: "Sequence[str]") -> int:
         app(args=list(args), prog_name="harness")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
+    except (KeyboardInterrupt, Interrupted):
+        note(INTERRUPTED)
+        return Exit.INTERRUPTED
     return 0
 
 

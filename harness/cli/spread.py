@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand, TyperGroup
+
+from harness.cli.exits import Interrupted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,6 +40,14 @@ def spread(args: Sequence[str]) -> Iterator[str]:
     yield from _left_bare(flag, taken)
 
 
+@contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        raise Interrupted from stop
+
+
 def _left_bare(flag: str, taken: int) -> Iterator[str]:
     if flag and not taken:
         # Without a value, an option that needs one is left for the parser to refuse.
@@ -52,7 +63,20 @@ class Spread(TyperCommand):
 
 
 class Quick(TyperGroup):
-    """A group of commands whose own `--help`, where it is not asked for, does not make typer import pydantic."""
+    """A group of commands whose own `--help`, where it is not asked for, does not make typer import pydantic.
+
+    Ctrl-C passes through it as `Interrupted`.
+    """
+
+    def make_context(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the command line."""
+        with _named():
+            return super().make_context(*args, **kwargs)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        with _named():
+            return super().invoke(ctx)
 
     def get_help_option(self, ctx: Any) -> Any:
         """Return the help option with a default that needs no validation."""
