@@ -324,7 +324,7 @@ def check_moves(task: Task) -> None:
     if task.moves is not None:
         from harness.agents.search.worker import load_moves  # noqa: PLC0415 - numpy and the task's own imports
 
-        load_moves(task.moves)
+        load_moves(task.moves, task.direction)
 
 
 def _agent(task: Task, settings: Settings, budget: Budget, tell: Callable[[str], None]) -> Agent:
@@ -336,8 +336,9 @@ def _agent(task: Task, settings: Settings, budget: Budget, tell: Callable[[str],
         return _model_agent(settings.agent.removeprefix("model:"), settings, budget)
     from harness.agents import naming  # noqa: PLC0415 - as for the others
 
+    agent = naming.parse(settings.agent, task)
     tell(f"agent {settings.agent} runs as your user, outside of the sandbox; what it leaves is judged inside")
-    return naming.parse(settings.agent, task)
+    return agent
 
 
 def model_budget(settings: Settings) -> Budget:

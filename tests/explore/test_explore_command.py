@@ -118,6 +118,7 @@ def test_a_task_may_bring_its_command_along_and_a_name_that_is_none_lists_the_kn
 
     _, told = harness(desk, "explore", "count", "--agent", "nobody", "--sandbox", "local", code=2)
     assert "agent 'nobody' is not known; expected search, model:NAME, command:" in told
+    assert "runs as your user" not in told
 
 
 def test_a_nodes_workspace_can_be_written_out_and_brought_back(desk: Path) -> None:
