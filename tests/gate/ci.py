@@ -66,8 +66,8 @@ def python_of_the_action(scratch: Path) -> str:
     script = f"""#!/usr/bin/env bash
 set -e
 "{sys.executable}" "$@"
-if [ "$1 $2" = "-m venv" ]; then
-    echo "{site}" > "$("$3/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/installed.pth"
+if [ "$1 $2 $3" = "-I -m venv" ]; then
+    echo "{site}" > "$("$4/bin/python" -I -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/installed.pth"
 fi
 """
     (folder / "python").write_text(script)
