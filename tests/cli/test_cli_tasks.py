@@ -129,7 +129,7 @@ def test_moves_that_cannot_be_loaded_are_found_by_the_check(folder: Path, comman
     empty = command("task", "check", task, "--sandbox", "local")
 
     assert (broken.code, empty.code) == (2, 2)
-    assert "moves.py: SyntaxError" in broken.err
+    assert "moves.py:1: SyntaxError" in broken.err
     assert "moves.py: MOVES lacks families" in empty.err
 
 
