@@ -48,7 +48,7 @@ class Watched:
         with self._lock:
             if self._watcher is None:
                 self._watcher = subprocess.Popen(  # noqa: S603 - this interpreter and our own module
-                    [sys.executable, "-c", _WATCH, self._mark],
+                    [sys.executable, "-P", "-c", _WATCH, self._mark],
                     env={name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ},
                     stdin=subprocess.PIPE,
                     start_new_session=True,

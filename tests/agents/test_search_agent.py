@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.agents.base import AgentError, AgentFault, Assignment, Hypothesis, Sibling, SiblingState, Step
+from harness.agents.processes import Watched
 from harness.agents.search import SearchAgent
 from harness.agents.search.worker import load_moves
 from harness.errors import InputError
@@ -71,6 +72,7 @@ import sys, threading
 from dataclasses import replace
 from pathlib import Path
 from harness.agents.base import Assignment
+from harness.agents.processes import Watched
 from harness.agents.search import SearchAgent
 from harness.task import reading
 task = replace(reading.read(Path(sys.argv[1])), moves=Path(sys.argv[2]))
@@ -451,3 +453,16 @@ def test_neither_moves_nor_numerical_libraries_are_loaded_into_the_harness(tmp_p
     done = subprocess.run(command, capture_output=True, text=True, check=True)
 
     assert done.stdout == "[]\n"
+
+
+def test_its_processes_load_no_module_of_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a stranger's checkout may lie: what is called like a module of Python's own does not run in its place."""
+    for module in ("json", "importlib", "subprocess", "traceback"):
+        (tmp_path / f"{module}.py").write_text("open('ran', 'w').close()\nraise SystemExit\n")
+    monkeypatch.chdir(tmp_path)
+    SearchAgent(reading.read(TASKS / "circle_packing")).close()
+    watched = Watched()
+    watched.mark()
+    watched.close()
+
+    assert not (tmp_path / "ran").exists()

@@ -183,7 +183,7 @@ class SearchAgent:
         mark = processes.new_mark()
         try:
             process = subprocess.Popen(  # noqa: S603 - this interpreter and our own module
-                [sys.executable, "-c", _ENTRY, self._direction, str(self._path)],
+                [sys.executable, "-P", "-c", _ENTRY, self._direction, str(self._path)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={**os.environ, **_ONE_THREAD, processes.VARIABLE: mark},
