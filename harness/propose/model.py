@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
-from harness.models.base import ContextOverflow, Finish, ModelError, ModelTimeout, Request
+from harness.models.base import ContextOverflow, ErrorKind, Finish, ModelError, ModelTimeout, Request
 from harness.models.budget import BudgetSpentError
 from harness.models.journal import Asked, Because, Outcome, PutAside
 from harness.policy import Candidate, Origin
@@ -214,14 +214,14 @@ class ModelProposer:
 
     def _pulls(self, brief: Brief) -> list[Pull[Choice]]:
         calls = self._asker.calls_before(len(brief.history) + 1)
-        costs, gained, made = _costs(calls), gains(brief.history), _made(calls)
+        paid, gained, made = costs(calls), gains(brief.history), _made(calls)
         return [
             Pull(
                 Choice(call.exchange.request.model, EditKind(call.asked.kind)),
                 gained[call.asked.position - 1] if made.get(call.asked.position) is call else 0.0,
                 cost,
             )
-            for call, cost in zip(calls, costs, strict=True)
+            for call, cost in zip(calls, paid, strict=True)
         ]
 
     def _written(self, brief: Brief, draw: _Draw, known: Mapping[str, int]) -> Candidate | None:
@@ -314,15 +314,37 @@ def _made(calls: Sequence[Call]) -> dict[int, Call]:
     return {call.asked.position: call for call in calls if call.outcome is not None and call.outcome.reason is None}
 
 
-def _costs(calls: Sequence[Call]) -> list[float]:
-    """Return what each call cost in one unit for all: money where all of it is known, else tokens, else each call the same."""
-    answers = [call.exchange.answer for call in calls]
-    said = [answer for answer in answers if answer is not None]
-    if all(answer.cost_usd is not None for answer in said):
-        return [0.0 if answer is None else answer.cost_usd or 0.0 for answer in answers]
-    if all(None not in (answer.usage.input_tokens, answer.usage.output_tokens) for answer in said):
-        return [0.0 if a is None else float((a.usage.input_tokens or 0) + (a.usage.output_tokens or 0)) for a in answers]
-    return [1.0] * len(answers)
+def costs(calls: Sequence[Call]) -> list[float]:
+    """Return what each call cost in one unit for all: money where all of it is known, else tokens, else each call the same.
+
+    A call that was not answered in time may have been paid for: it counts as the dearest answer of its model, or of any model
+    where that one never answered. What was turned down cost nothing.
+    """
+    for spent in (_usd, _tokens):
+        figures = [None if call.exchange.answer is None else spent(call.exchange.answer) for call in calls]
+        if all(figure is not None for figure, call in zip(figures, calls, strict=True) if call.exchange.answer is not None):
+            break
+    else:
+        return [1.0] * len(calls)
+    dearest: dict[str, float] = {}
+    for call, figure in zip(calls, figures, strict=True):
+        if figure is not None:
+            model = call.exchange.request.model
+            dearest[model] = max(figure, dearest.get(model, 0.0))
+    of_any = max(dearest.values(), default=0.0)
+    without = [
+        dearest.get(call.exchange.request.model, of_any) if call.exchange.kind is ErrorKind.TIMEOUT else 0.0 for call in calls
+    ]
+    return [other if figure is None else figure for figure, other in zip(figures, without, strict=True)]
+
+
+def _usd(answer: Answer) -> float | None:
+    return answer.cost_usd
+
+
+def _tokens(answer: Answer) -> float | None:
+    given, asked = answer.usage.input_tokens, answer.usage.output_tokens
+    return None if given is None or asked is None else float(given + asked)
 
 
 def _candidate(edited: Edited, draw: _Draw) -> Candidate:
