@@ -49,8 +49,9 @@ def gate(request: Request, loaded: Loaded) -> int:
         if file is not None:
             wholefile.refuse_no_place(file)
     folder = None if request.policy_dir is None else policyfolder.read(request.policy_dir)
-    settings = (loaded if folder is None else folder.pinned(loaded)).settings
-    sides = gatesides.sides(request.candidate, request.against, request.base, folder, settings)
+    held = loaded if folder is None else folder.pinned(loaded)
+    settings = held.settings
+    sides = gatesides.sides(request.candidate, request.against, request.base, folder, held)
     paths = request.trees or (() if folder is None else folder.trees)
     given = _given(paths, sides, settings)
     if folder is not None:

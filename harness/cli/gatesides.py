@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness import gitfile, wiring
+from harness import config, gitfile, wiring
 from harness.cli import policies, policyfolder
 from harness.cli.policies import Named
 from harness.errors import InputError
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harness.cli.policyfolder import PolicyFolder
-    from harness.config import Settings
+    from harness.config import Loaded, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,13 @@ class Sides:
         return next(iter(origins - {Origin.TEMPLATE}), Origin.TEMPLATE)
 
 
-def sides(candidate: str | None, against: str | None, base: str | None, folder: PolicyFolder | None, settings: Settings) -> Sides:
+def sides(candidate: str | None, against: str | None, base: str | None, folder: PolicyFolder | None, loaded: Loaded) -> Sides:
     """Return both policies.
 
     Raises:
         InputError: one is not named, or there is no such policy.
     """
+    settings = loaded.settings
     if folder is None:
         if candidate is None:
             raise InputError("no candidate given; write harness gate CANDIDATE, or harness gate --policy-dir DIR")
@@ -51,6 +52,7 @@ def sides(candidate: str | None, against: str | None, base: str | None, folder: 
     if base is None:
         return Sides(judged, _incumbent(against, settings))
     notes = [f"{folder.rules.name} differs from {base}: {line}" for line in policyfolder.changed_rules(folder, base)]
+    notes += [f"{config.FILE} differs from {base}: {line}" for line in policyfolder.changed_settings(loaded.file, base)]
     before = gitfile.read_at(base, folder.policy)
     if before is not None:
         label = f"{folder.policy} at {base}"

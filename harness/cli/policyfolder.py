@@ -7,15 +7,15 @@ trees are named by the digest of their set: other trees are refused, not judged 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness import config, gitfile, tomlfile
-from harness.config import near
+from harness.config import near, without_password
 from harness.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from harness.config import Loaded
     from harness.tomlfile import TomlFile
@@ -137,11 +137,30 @@ def changed_rules(folder: PolicyFolder, ref: str) -> list[str]:
     raw = gitfile.read_at(ref, folder.folder / RULES)
     if raw is None or raw == folder.rules.text.encode():
         return []
+    return _differences(f"{folder.rules.name} at {ref}", raw, folder.rules.values)
+
+
+def changed_settings(file: Path | None, ref: str) -> list[str]:
+    """Return what the settings file of the working directory says otherwise than at a commit, a line each.
+
+    `file` is the one in use; of another one, and outside of a repository, no commit tells.
+    """
+    if file not in (None, config.FILE):
+        return []
     try:
-        before = _flat(tomlfile.parse(f"{folder.rules.name} at {ref}", raw, RULES, "max_batch = 8").values)
+        raw = gitfile.read_at(ref, Path.cwd() / config.FILE)
+    except InputError:
+        return []
+    now = {} if file is None else tomlfile.read(file, "settings file", "max_batch = 8").values
+    return _differences(f"{config.FILE} at {ref}", raw or b"", now)
+
+
+def _differences(name: str, raw: bytes, values: Mapping[str, Any]) -> list[str]:
+    try:
+        before = _flat(tomlfile.parse(name, raw, RULES, "max_batch = 8").values)
     except InputError:
         return ["it was no TOML before"]
-    now = _flat(folder.rules.values)
+    now = _flat(values)
     keys = dict.fromkeys((*before, *now))
     return [f"{key} {_said(before, key)} -> {_said(now, key)}" for key in keys if before.get(key) != now.get(key)]
 
@@ -154,4 +173,4 @@ def _flat(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _said(values: Mapping[str, Any], key: str) -> str:
-    return repr(values[key]) if key in values else "(default)"
+    return without_password(repr(values[key])) if key in values else "(default)"

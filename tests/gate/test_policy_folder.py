@@ -180,3 +180,27 @@ def test_rules_that_a_change_loosens_are_told(committed: Path) -> None:
     changed = policyfolder.changed_rules(policyfolder.read(committed), "base")
 
     assert changed == ["gate.alpha 0.01 -> 0.5", "gate.min_gain (default) -> -1.0"]
+
+
+def test_settings_that_a_change_brings_or_takes_away_are_told_as_rules_are(committed: Path) -> None:
+    """What `policy.toml` does not pin, a settings file in the same change would decide with nobody noticing."""
+    assert policyfolder.changed_settings(None, "base") == []
+
+    config.FILE.write_text("min_gain = -1.0\nstore = 'postgresql://me:secret@host/db'\n")
+    told = policyfolder.changed_settings(config.load({}).file, "base")
+    assert told[0] == "min_gain (default) -> -1.0"
+    assert told[1].startswith("store (default) -> ")
+    assert "secret" not in told[1]
+
+    git("add", str(config.FILE))
+    git("commit", "-q", "-m", "settings")
+    assert policyfolder.changed_settings(config.FILE, "HEAD") == []
+    config.FILE.unlink()
+    assert policyfolder.changed_settings(None, "HEAD")[0] == "min_gain -1.0 -> (default)"
+    assert policyfolder.changed_settings(committed / "policy.toml", "HEAD") == [], "a file named otherwise is the operator's"
+
+
+def test_outside_of_a_repository_no_settings_have_changed(folder: Path) -> None:
+    config.FILE.write_text("min_gain = -1.0\n")
+
+    assert policyfolder.changed_settings(config.FILE, "base") == []
