@@ -320,11 +320,12 @@ def check_moves(task: Task) -> None:
 
     Raises:
         InputError: they cannot be loaded, or lack something.
+        AgentError: their import does not end.
     """
     if task.moves is not None:
-        from harness.agents.search.worker import load_moves  # noqa: PLC0415 - numpy and the task's own imports
+        from harness.agents.search import SearchAgent  # noqa: PLC0415 - as for the others
 
-        load_moves(task.moves, task.direction)
+        SearchAgent(task).close()
 
 
 def _agent(task: Task, settings: Settings, budget: Budget, tell: Callable[[str], None]) -> Agent:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from live_parts import Bench, Counts, Reads
 
-from harness.agents.base import AgentFault
+from harness.agents.base import AgentFault, Hypothesis
 from harness.explore.attempting import Attempting, Pick
 from harness.explore.rollouts import Roller, Rollouts
 from harness.workspaces.git import GitSnapshots
@@ -165,3 +165,17 @@ def test_a_file_in_the_place_of_a_folder_is_put_right(bench: Bench) -> None:
 
     snapshots.restore(made.snapshot or "", bench.folder / "again")
     assert (bench.folder / "again" / "data" / "table.csv").read_text() == "1,2\n"
+
+
+def test_a_plan_that_fails_is_a_node_and_nobody_works_on_it(bench: Bench) -> None:
+    class Planless(Counts):
+        def plan(self, assignment: Assignment) -> Hypothesis:
+            raise AgentFault(f"found no way for {assignment.attempt}", status="timeout")
+
+    making, pick, snapshots = attempting(bench)
+    agent = Planless()
+
+    made = Attempting(making.task, agent, Reads(), snapshots).make(pick, threading.Event()).attempt
+
+    assert (made.status, made.score, made.feedback, made.hypothesis) == ("timeout", None, "found no way for a1", "")
+    assert agent.most == 0
