@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.config import Settings
     from harness.models.base import Exchange, Model, Request
     from harness.models.journal import Asked, Call, Outcome, PutAside
-    from harness.models.tries import Charge, Paid
+    from harness.models.tries import Charge, Paid, Try
     from harness.propose.base import Proposer
     from harness.propose.edits import EditKind
     from harness.propose.model import ModelProposer
@@ -150,15 +150,20 @@ class StoredJournal:
 
 
 class StoredTries:
-    """The tries of a run to reach models, kept in its store before they leave."""
+    """The tries of a run to reach models, kept in its store before they leave.
 
-    def __init__(self, store: Store, run: Run) -> None:
+    `known` of them are counted in the budget. Whoever adds one that this process does not know of has taken the run on.
+    """
+
+    def __init__(self, store: Store, run: Run, known: int) -> None:
         self._store = store
         self._run = run
+        self._known = known
 
     def reserved(self, request: Request, bound: Charge) -> int:
         """Keep what a try costs at most."""
-        return self._store.reserve(self._run, request, bound)
+        self._known = self._store.reserve(self._run, request, bound, self._known)
+        return self._known
 
     def paid(self, number: int, paid: Paid) -> None:
         """Keep what a try did cost."""
@@ -188,8 +193,10 @@ def _models(run: Run, settings: Settings, store: Store) -> _Models:
         return _unknown if is_free else prices.most_usd(naming.parse(name), given)
 
     names = list(settings.model or ()) if recorded is None else list(recorded.names)
-    spent = _spent(run, store, {naming.parse(name).name: most(name) for name in names})
-    budget, tries = Budget(settings.budget_usd, settings.budget_tokens, settings.budget_calls, spent), StoredTries(store, run)
+    made = store.tries(run)
+    spent = _spent(made, store.calls(run), {naming.parse(name).name: most(name) for name in names})
+    budget = Budget(settings.budget_usd, settings.budget_tokens, settings.budget_calls, spent)
+    tries = StoredTries(store, run, len(made))
     if recorded is None:
         return _Models([wiring.language_model(name, settings, budget, tries=tries) for name in names], None)
     full = [naming.parse(name).name for name in names]
@@ -197,12 +204,12 @@ def _models(run: Run, settings: Settings, store: Store) -> _Models:
     return _Models([Budgeted(Replayed(name, of[name]), budget, most(name), tries) for name in full], recorded.ended)
 
 
-def _spent(run: Run, store: Store, most_usd: Mapping[str, Callable[[Request], float | None]]) -> Charge:
+def _spent(made: Iterable[Try], calls: Iterable[Call], most_usd: Mapping[str, Callable[[Request], float | None]]) -> Charge:
     """Return what all tries of a run come to; those that nobody saw the end of, at what they may have cost."""
     from harness.models.tries import Charge  # noqa: PLC0415 - as above
 
-    total, requests = Charge(), {call.exchange.request.digest: call.exchange.request for call in store.calls(run)}
-    for one in store.tries(run):
+    total, requests = Charge(), {call.exchange.request.digest: call.exchange.request for call in calls}
+    for one in made:
         charge = one.charge
         request, most = requests.get(one.request), most_usd.get(one.model)
         if charge.usd is None and request is not None and most is not None:

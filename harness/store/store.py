@@ -228,15 +228,18 @@ class Store:
             runs.refuse_finished(connection, run.number)
             asking.ended(connection, asking.Place(run.number, asked.position, number), outcome, _now())
 
-    def reserve(self, run: Run, request: Request, bound: Charge) -> int:
+    def reserve(self, run: Run, request: Request, bound: Charge, known: int) -> int:
         """Record what a try to reach a model costs at most, before it leaves, and return the try's number.
+
+        `known` is how many tries of the run the caller counts in its budget.
 
         Raises:
             InputError: the run has finished.
+            StoreError: there are more tries by now: another process has taken the run on.
         """
         with self._database.write() as connection:
             runs.refuse_finished(connection, run.number)
-            return paying.reserve(connection, run.number, request, bound, _now())
+            return paying.reserve(connection, run.number, request, bound, known=known, at=_now())
 
     def charge(self, run: Run, number: int, paid: Paid) -> None:
         """Record what a try did cost; what is known already stays as it is."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, insert, select
 
+from harness.errors import StoreError
 from harness.models.tries import Charge, Paid, Try
 from harness.store import tables
 from harness.store.reading import last
@@ -19,9 +20,11 @@ if TYPE_CHECKING:
     from harness.models.base import Request
 
 
-def reserve(connection: Connection, run: int, request: Request, bound: Charge, at: str) -> int:
-    """Record what a try costs at most, and return its number."""
-    number = last(connection, tables.tries.c.number, run=run) + 1
+def reserve(connection: Connection, run: int, request: Request, bound: Charge, *, known: int, at: str) -> int:
+    """Record what a try costs at most, and return its number: the one after those that are known."""
+    number = known + 1
+    if last(connection, tables.tries.c.number, run=run) != known:
+        raise StoreError(f"run {run} has gone on meanwhile; another process may be taking it on")
     row = {"request": request.digest, "model": request.model, "bound": asdict(bound), "at": at}
     connection.execute(insert(tables.tries).values(run=run, number=number, **row))
     return number

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import text
 from store_records import TREE, engine_of, plan
 
+from harness.developing import StoredTries
 from harness.errors import InputError, StoreError
 from harness.models.base import Answer, ErrorKind, Exchange, Finish, Message, Request, Role, Usage
 from harness.models.journal import Asked, Because, Call, Outcome, PutAside
@@ -87,7 +88,7 @@ def test_a_try_is_kept_before_it_ends_and_counts_as_what_it_may_cost_until_then(
     run, other = begun(store), store.begin_run(plan(TREE))
     request, bound = exchange("a").request, Charge(0.1 + 0.2, 700, 1)
 
-    numbers = [store.reserve(run, request, bound), store.reserve(run, request, bound), store.reserve(other, request, bound)]
+    numbers = [store.reserve(of, request, bound, known) for of, known in ((run, 0), (run, 1), (other, 0))]
     for _ in range(2):
         store.charge(run, 2, Paid(None, 12))
     store.charge(run, 2, Paid(9.0, 9))
@@ -105,7 +106,7 @@ def test_nothing_is_reserved_for_a_run_that_has_finished(store: Store) -> None:
     store.finish_run(run)
 
     with pytest.raises(InputError, match="has finished"):
-        store.reserve(run, exchange("a").request, Charge())
+        store.reserve(run, exchange("a").request, Charge(), 0)
     with pytest.raises(InputError, match="has finished"):
         store.put_aside(run, PutAside(2, Because.BUDGET, "spent"))
 
@@ -155,11 +156,24 @@ def test_an_exchange_or_try_that_was_deleted_past_the_database_is_missed(store: 
     for number in (1, 2, 3):
         store.exchanged(run, ASKED, number, exchange(str(number)))
         store.ended(run, ASKED, number, Outcome("empty"))
-    for _ in range(2):
-        store.charge(run, store.reserve(run, exchange("1").request, Charge()), Paid(None, None))
+    for known in range(2):
+        store.charge(run, store.reserve(run, exchange("1").request, Charge(), known), Paid(None, None))
     with engine_of(url).begin() as connection:
         for table in ("exchanges", "tries"):
             connection.execute(text(f"DROP TRIGGER append_only_{table}_delete"))
         connection.execute(text(f"DELETE FROM {deleted}"))  # noqa: S608 - the test's own words
 
     assert said in store.check()
+
+
+def test_of_two_processes_that_take_a_run_on_the_one_that_missed_a_try_is_refused(store: Store) -> None:
+    """Its budget would not count what the other one spends."""
+    run, request = begun(store), exchange("a").request
+    one, other = StoredTries(store, run, 0), StoredTries(store, run, 0)
+    one.reserved(request, Charge(0.5, 10, 1))
+
+    with pytest.raises(StoreError, match="run 1 has gone on meanwhile; another process may be taking it on"):
+        other.reserved(request, Charge(0.5, 10, 1))
+
+    assert one.reserved(request, Charge(0.5, 10, 1)) == 2
+    assert len(store.tries(run)) == 2

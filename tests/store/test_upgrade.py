@@ -81,7 +81,7 @@ def test_what_was_asked_of_models_before_tries_were_kept_counts_once_each(url: s
         assert [store.calls(run) for run in runs] == held
         assert store.check() == []
         tries = [store.tries(run) for run in runs]
-        assert store.reserve(runs[1], request, most) == 6
+        assert store.reserve(runs[1], request, most, 5) == 6
     assert [len(of) for of in tries] == [0, 5, 1]
     assert {(one.request, one.model, one.bound) for one in tries[1]} == {(request.digest, "scripted:one", most)}
     nothing, unknown = Paid(0.0, 0), Paid(None, None)
