@@ -22,35 +22,21 @@ from harness.replay import replay
 from harness.search import Allowance, Mode, SearchStop, SiblingContext
 from sandbox.api import Context, Cost, Frontier, Limits
 from sandbox.base import GuestLimits
-from sandbox.local import LocalSandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from harness.agents.base import Assignment
     from harness.explore.base import Progress
     from harness.replay import Trajectory
     from harness.search import Search
+    from sandbox.local import LocalSandbox
 
 
 def late_and_failing(assignment: Assignment) -> None:
     naps(assignment)
     fails(assignment)
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[LocalSandbox]:
-    opened = LocalSandbox()
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    made.store.close()
 
 
 def run(bench: Bench, search: Search, sandbox: LocalSandbox, **parts: object) -> list[Progress]:
@@ -490,14 +476,14 @@ def test_b5_what_surrounds_an_attempt_happens_once_whatever_the_number_of_tries(
 
 
 def test_b5_a_cap_that_is_in_the_way_prevents_every_try(bench: Bench, sandbox: LocalSandbox) -> None:
-    done = over(run(bench, bench.begin(WIDE_THEN_DEEP, allowance=Allowance(tokens=0.0)), sandbox, roller=Roller(Rollouts(n=3))))
+    done = over(run(bench, bench.begin(WIDE_THEN_DEEP, allowance=Allowance(tokens=0)), sandbox, roller=Roller(Rollouts(n=3))))
 
     assert (done.attempts, bench.agent.seen) == (0, {})
 
 
 def test_b36_tries_stop_once_the_cap_of_the_search_is_spent(bench: Bench, sandbox: LocalSandbox) -> None:
     """Ten tokens a try, fifteen for the search: the third try at the first pick is not made."""
-    plan = bench.begin(ONE_AT_A_TIME, allowance=Allowance(tokens=15.0))
+    plan = bench.begin(ONE_AT_A_TIME, allowance=Allowance(tokens=15))
     done = over(run(bench, plan, sandbox, roller=Roller(Rollouts(n=3, max_parallel=1))))
 
     assert (done.search.stop, done.spent.tokens) == (SearchStop.TOKENS, 20.0)

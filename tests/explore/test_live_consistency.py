@@ -17,15 +17,12 @@ from harness.explore.explorer import explore
 from harness.policy import Candidate, Origin
 from harness.search import Allowance, Mode, SearchStop
 from sandbox.api import FaultKind, Limits
-from sandbox.local import LocalSandbox
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from harness.agents.base import Assignment, Hypothesis
     from harness.explore.base import Progress
     from harness.search import Search
+    from sandbox.local import LocalSandbox
 
 FILLS = """
 class Policy:
@@ -44,20 +41,6 @@ class Policy:
     def decide(self, view):
         return [0] * (time.perf_counter_ns() // 100 % 8 + 1)
 """
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Iterator[LocalSandbox]:
-    opened = LocalSandbox()
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Bench]:
-    made = Bench(tmp_path)
-    yield made
-    made.store.close()
 
 
 def run(bench: Bench, search: Search, sandbox: LocalSandbox, **parts: object) -> list[Progress]:
