@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from harness.promotion import LiveReview
     from harness.search import Search
     from harness.store import RecordedVerdict, Run, Store
-    from harness.store.records import Campaign
+    from harness.store.records import Campaign, CampaignPlan, TreeRow
 
 MARK = "campaign"
 """The option of a run's plan that says to which campaign and cycle it belongs."""
@@ -71,9 +71,23 @@ def steering(store: Store, campaign: Campaign) -> Version:
     return store.version(campaign.plan.version) if incumbent is None else incumbent
 
 
-def trees_of(store: Store, task: str) -> list[str]:
-    """Return the digests of the stored trees of a task that have a score, in the order in which they were added."""
-    return [row.digest for row in store.tree_rows() if row.task == task and row.best is not None]
+def lucks_of(store: Store, plan: CampaignPlan) -> dict[str, str]:
+    """Return the luck of each tree that a campaign develops on or judges by, by digest: those of its task, and its own."""
+    return {row.digest: row.luck for row in store.tree_rows() if _is_of(row, plan) and row.best is not None}
+
+
+def _is_of(row: TreeRow, plan: CampaignPlan) -> bool:
+    return row.task == plan.task or row.digest in plan.trees
+
+
+def free_seed(store: Store, task_digest: str, seed: int) -> int:
+    """Return the first seed from this one on behind all that searches and campaigns of a task have, or will have."""
+    used = [search.plan.seed for search in store.searches() if search.plan.task_digest == task_digest]
+    for campaign in store.campaigns():
+        plan = campaign.plan
+        if plan.task_digest == task_digest:
+            used.append(campaign.seed(plan.cycles, plan.searches))
+    return max([seed, *(one + 1 for one in used)])
 
 
 def live_review(store: Store, campaign: Campaign, margin: float) -> LiveReview:

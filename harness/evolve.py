@@ -24,7 +24,7 @@ from harness.propose.base import Brief, Judged
 from harness.store.records import Question, RunState
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Sequence
+    from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from harness.policy import Candidate
     from harness.propose.base import Proposer
@@ -73,14 +73,15 @@ class HeldOut:
     best: Judged
 
 
-def split_trees(digests: Iterable[str], holdout: float) -> dict[Split, tuple[str, ...]]:
-    """Divide trees by a stable hash of their digest, so that a tree keeps its side whatever others come along.
+def split_trees(lucks: Mapping[str, str], holdout: float) -> dict[Split, tuple[str, ...]]:
+    """Divide trees by a stable hash of their luck, so that a tree keeps its side whatever others come along.
 
-    `holdout` is the expected share in [0, 1) that is held out.
+    `lucks` are those of the trees, by digest: two searches of one task with the same seed are near copies, and held-out trees
+    that copy those of development would judge by what was seen. `holdout` is the expected share in [0, 1) that is held out.
     """
     sides: dict[Split, list[str]] = {Split.DEVELOPMENT: [], Split.HELD_OUT: []}
-    for digest in digests:
-        draw = int.from_bytes(hashlib.sha256(f"holdout/1:{digest}".encode()).digest()[:8]) / 2**64
+    for digest, luck in lucks.items():
+        draw = int.from_bytes(hashlib.sha256(f"holdout/1:{luck}".encode()).digest()[:8]) / 2**64
         sides[Split.HELD_OUT if draw < holdout else Split.DEVELOPMENT].append(digest)
     return {side: tuple(members) for side, members in sides.items()}
 

@@ -145,9 +145,20 @@ class Tree:
             digest.update(b"\n")
         return digest.hexdigest()
 
+    @property
+    def luck(self) -> str:
+        """Return what decided the luck of the attempts; trees that share it may be near copies of each other."""
+        return luck_of(self.digest, self.source)
+
     def ids(self, places: Sequence[int]) -> tuple[str, ...]:
         """Return the recorded ids of these places; the root is "root"."""
         return tuple("root" if place == ROOT else self.attempts[place - 1].id for place in places)
+
+
+def luck_of(digest: str, source: Mapping[str, Any]) -> str:
+    """Return what decided the luck of a tree's attempts: its task and seed where its source names both, else the tree itself."""
+    task, seed = source.get("task_digest"), source.get("seed")
+    return digest if task is None or seed is None else f"{task}:{seed}"
 
 
 def header_fields(tree: Tree) -> dict[str, Any]:

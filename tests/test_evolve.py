@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pytest
-from builders import broom, judged_in_process
+from builders import broom, judged_in_process, tree
 
 from harness.evolve import HeldOut, Progress, Split, evolve, split_trees
 from harness.policy import Candidate, EventKind, Origin, digest_of
@@ -268,10 +268,26 @@ def test_two_processes_cannot_take_the_same_run_further(store: Store) -> None:
 
 def test_trees_keep_their_side_whatever_others_come_along() -> None:
     digests = [f"{number:064x}" for number in range(400)]
+    lucks = {digest: digest for digest in digests}
 
-    sides = split_trees(digests, 0.25)
-    fewer = split_trees(digests[::3], 0.25)
+    sides = split_trees(lucks, 0.25)
+    fewer = split_trees({digest: digest for digest in digests[::3]}, 0.25)
 
     assert set(fewer[Split.HELD_OUT]) == set(sides[Split.HELD_OUT]) & set(digests[::3])
     assert 70 < len(sides[Split.HELD_OUT]) < 130
-    assert split_trees(digests, 0)[Split.HELD_OUT] == ()
+    assert split_trees(lucks, 0)[Split.HELD_OUT] == ()
+
+
+def test_near_copies_are_on_one_side() -> None:
+    """Searches of one task with one seed, whatever their budget: what was seen in one is no judge of what it taught."""
+    searches = [
+        replace(tree(*("root>a", "root>b")[:budget], scores={"a": 1.0}), source={"task_digest": "f00", "seed": seed})
+        for seed in range(40)
+        for budget in (1, 2)
+    ]
+    sides = split_trees({one.digest: one.luck for one in searches}, 0.5)
+
+    for one, other in zip(searches[::2], searches[1::2], strict=True):
+        assert one.digest != other.digest
+        assert (one.digest in sides[Split.HELD_OUT]) == (other.digest in sides[Split.HELD_OUT])
+    assert all(sides.values())

@@ -26,7 +26,7 @@ from harness.store import RunPlan, RunState
 from harness.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from harness.cli.progress import Steps
     from harness.config import Loaded, Settings
@@ -70,10 +70,10 @@ def _begin(request: Request, loaded: Loaded) -> int:
     asks_models = developing.asks_models(settings)
     files = _files(request, settings)
     start = _start(request, loaded, _scored(files))
-    sides = split_trees(dict.fromkeys(start.trees), settings.holdout)
+    sides = split_trees(start.lucks, settings.holdout)
     if not sides[Split.DEVELOPMENT]:
         wish = "give more trees, or --holdout 0"
-        raise InputError(f"no tree is left to develop on: holdout {settings.holdout} holds out all {len(start.trees)}; {wish}")
+        raise InputError(f"no tree is left to develop on: holdout {settings.holdout} holds out all {len(start.lucks)}; {wish}")
     # The store comes last: a command that cannot begin makes none.
     origin = Origin.MODEL if asks_models else start.incumbent.origin
     kept = (*_EFFORT, *_ENGINE, *(developing.OPTIONS if asks_models else ()))
@@ -99,13 +99,13 @@ def _begin(request: Request, loaded: Loaded) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Start:
-    """What a run starts from: a policy, and the digests of all trees."""
+    """What a run starts from: a policy, and the luck of each tree by its digest."""
 
     incumbent: Candidate
-    trees: Sequence[str]
+    lucks: Mapping[str, str]
 
 
-def _start(request: Request, loaded: Loaded, scored: Sequence[str]) -> _Start:
+def _start(request: Request, loaded: Loaded, scored: Mapping[str, str]) -> _Start:
     """Look at what there is and change nothing: trees given, else the store's; the policy named, else the store's incumbent."""
     file = wiring.sqlite_file(loaded.settings.store)
     if file is not None and not file.exists():
@@ -114,11 +114,11 @@ def _start(request: Request, loaded: Loaded, scored: Sequence[str]) -> _Start:
         waiting = store.unfinished_run()
         if waiting is not None:
             note(f"run {waiting.number} has not ended, {_command(waiting, loaded)} continues it; this begins another one")
-        trees = scored or [row.digest for row in store.tree_rows() if row.best is not None]
+        lucks = scored or {row.digest: row.luck for row in store.tree_rows() if row.best is not None}
         incumbent = None if request.incumbent else store.incumbent()
         if incumbent is not None:
-            return _Start(incumbent.candidate, trees)
-    return _Start(_named(request.incumbent or wiring.START, loaded.settings), trees)
+            return _Start(incumbent.candidate, lucks)
+    return _Start(_named(request.incumbent or wiring.START, loaded.settings), lucks)
 
 
 def _resume(request: Request, loaded: Loaded) -> int:
@@ -170,18 +170,18 @@ def _files(request: Request, settings: Settings) -> list[TreeFile]:
     return []
 
 
-def _scored(files: Sequence[TreeFile]) -> list[str]:
-    """Read every file and return the digests of those with a score, so that a bad file stops the command at once."""
-    digests = []
+def _scored(files: Sequence[TreeFile]) -> dict[str, str]:
+    """Read every file and return the luck of those with a score by digest, so that a bad file stops the command at once."""
+    lucks: dict[str, str] = {}
     for file in files:
         tree: Tree = treefile.read(file)
         if tree.top is None:
             note(f"{file}: tree {tree.name!r} has no score and is left out")
         else:
-            digests.append(tree.digest)
-    if files and not digests:
+            lucks[tree.digest] = tree.luck
+    if files and not lucks:
         raise InputError(f"{files[0]}: no tree given has a score; expected recorded searches with scores")
-    return digests
+    return lucks
 
 
 def _named(named: str, settings: Settings) -> Candidate:

@@ -139,7 +139,8 @@ class _Stage:
         case, store = self._case, self._store
         store.add_trees(treefile.read(file) for file in case.given.files)
         candidate, _ = (store.record(side.candidate) for side in (case.sides.candidate, case.sides.incumbent))
-        trees = gatetrees.held_out(case.given, store.development_trees(candidate))
+        developed_on = store.development_trees(candidate)
+        trees = gatetrees.held_out(case.given, {row.digest: row.luck for row in store.tree_rows() if row.digest in developed_on})
         bounds = wiring.bounds(case.settings)
         if not trees.trees:
             return self._nothing_to_ask(trees, bounds)

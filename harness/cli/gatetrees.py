@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 NO_SCORE = "it has no score"
 DEVELOPED_ON = "the candidate was developed on it"
+NEAR_COPY = "the candidate was developed on a search of the same task and seed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +34,10 @@ class HeldOut:
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Trees before any is left out: their names, and which of them have a score. `files` is empty for those of the store."""
+    """Trees before any is left out: names and lucks by digest, those with a score; `files` is empty for those of the store."""
 
     names: Mapping[str, str]
+    lucks: Mapping[str, str]
     scored: frozenset[str]
     files: tuple[TreeFile, ...] = ()
 
@@ -52,6 +54,7 @@ def of_files(paths: Sequence[Path], tell: Callable[[str], None]) -> Given:
         InputError: one cannot be read, or breaks the format.
     """
     names: dict[str, str] = {}
+    lucks: dict[str, str] = {}
     scored = set()
     files = []
     for file in treefile.find(paths):
@@ -61,9 +64,10 @@ def of_files(paths: Sequence[Path], tell: Callable[[str], None]) -> Given:
             continue
         files.append(file)
         names[tree.digest] = tree.name
+        lucks[tree.digest] = tree.luck
         if tree.top is not None:
             scored.add(tree.digest)
-    return Given(names, frozenset(scored), tuple(files))
+    return Given(names, lucks, frozenset(scored), tuple(files))
 
 
 def of_store(store: Store, candidate: Version | None, holdout: float) -> Given:
@@ -76,9 +80,10 @@ def of_store(store: Store, candidate: Version | None, holdout: float) -> Given:
     if not rows:
         raise InputError("no trees given, and the store holds none; write harness gate CANDIDATE --trees PATH…")
     run = None if candidate is None else _last_run(store, candidate)
-    held_out = split_trees(rows, holdout)[Split.HELD_OUT] if run is None else run
+    held_out = split_trees({digest: row.luck for digest, row in rows.items()}, holdout)[Split.HELD_OUT] if run is None else run
     return Given(
         {digest: rows[digest].name for digest in held_out},
+        {digest: rows[digest].luck for digest in held_out},
         frozenset(digest for digest in held_out if rows[digest].best is not None),
     )
 
@@ -90,9 +95,11 @@ def _last_run(store: Store, candidate: Version) -> tuple[str, ...] | None:
     return None
 
 
-def held_out(given: Given, developed_on: set[str]) -> HeldOut:
-    """Leave out what must not count."""
+def held_out(given: Given, developed_on: Mapping[str, str]) -> HeldOut:
+    """Leave out what must not count; `developed_on` holds the lucks of the trees of development, by digest."""
+    seen = set(developed_on.values())
     reasons = {digest: NO_SCORE for digest in given.names if digest not in given.scored}
+    reasons |= {digest: NEAR_COPY for digest, luck in given.lucks.items() if luck in seen}
     reasons |= {digest: DEVELOPED_ON for digest in given.names if digest in developed_on}
     trees = tuple(sorted(given.names.keys() - reasons.keys()))
     return HeldOut(trees, tuple(sorted(reasons.items())), given.names)

@@ -98,8 +98,13 @@ def _begun(request: Request, loaded: Loaded, store: Store) -> list[Campaign]:
     store.add_trees(given)
     version = store.record(steering(request.policy, loaded, store))
     kept = settings.model_dump(mode="json", exclude=set(_OWN))
+    seed = settings.seed
+    if loaded.origins["seed"] == "default" and not request.fixed:
+        seed = campaigns.free_seed(store, task.digest, seed)
+        if seed != settings.seed:
+            note(f"searches begin at seed {seed}: those below were used by other searches of this task, and would be made again")
     plan = CampaignPlan(
-        task.name, task.digest, str(task.folder.resolve()), request.cycles, request.searches, settings.seed, version.number,
+        task.name, task.digest, str(task.folder.resolve()), request.cycles, request.searches, seed, version.number,
         request.fixed, tuple(tree.digest for tree in given if tree.top is not None), kept,
     )  # fmt: skip
     arms = [store.begin_campaign(plan)]
@@ -197,7 +202,7 @@ class _Arm:
         settings = self.settings
         if run is None:
             settings = developing.agreed(settings)
-            sides = split_trees(dict.fromkeys([*campaigns.trees_of(store, plan.task), *plan.trees]), settings.holdout)
+            sides = split_trees(campaigns.lucks_of(store, plan), settings.holdout)
             development, held_out = sides[Split.DEVELOPMENT], sides[Split.HELD_OUT]
             if not development:
                 note(f"cycle {cycle}: every tree is held out, there is none to develop on; more searches a cycle give more")
@@ -280,9 +285,10 @@ class _Arm:
             settings = settings.model_copy(update={"sandbox": "local"})
         rows = {row.digest: row for row in self.store.tree_rows()}
         names = {digest: rows[digest].name for digest in run.plan.held_out}
+        lucks = {digest: rows[digest].luck for digest in names}
         scored = frozenset(digest for digest in names if rows[digest].best is not None)
         ours, theirs = (Named(f"v{one.number}", one.candidate, one.number) for one in (version, incumbent))
-        gaterun.run(gaterun.Case(Sides(ours, theirs), Given(names, scored), settings, self.campaign.mark(cycle)))
+        gaterun.run(gaterun.Case(Sides(ours, theirs), Given(names, lucks, scored), settings, self.campaign.mark(cycle)))
 
 
 def _command(campaign: Campaign, loaded: Loaded) -> str:

@@ -69,7 +69,10 @@ class UnusableAnswer:
 
 @dataclass(frozen=True, slots=True)
 class TreeRow:
-    """A stored tree without its attempts. `best` is its highest score, larger is better; None where nothing was scored."""
+    """A stored tree without its attempts. `best` is its highest score, larger is better; None where nothing was scored.
+
+    `luck` is that of the tree: near copies share it.
+    """
 
     digest: str
     name: str
@@ -79,6 +82,7 @@ class TreeRow:
     frontier: Frontier
     attempts: int
     best: float | None
+    luck: str
 
 
 @dataclass(frozen=True, slots=True)

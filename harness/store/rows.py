@@ -9,7 +9,7 @@ from harness.policy import Candidate, Event, EventKind, Origin, Version
 from harness.replay import Round, Stop, Trajectory
 from harness.score import Evaluation, Figures, Result, Settings, settings_from
 from harness.store.records import Run, RunPlan, RunState, TreeRow
-from harness.tree import Direction, Tree, attempt_fields, attempt_of, header_fields, tree_of
+from harness.tree import Direction, Tree, attempt_fields, attempt_of, header_fields, luck_of, tree_of
 from sandbox.api import Fault, FaultKind, Frontier, Rule
 
 if TYPE_CHECKING:
@@ -42,7 +42,8 @@ def tree_from(row: Row[*tuple[Any, ...]]) -> Tree:
 def tree_line(row: Row[*tuple[Any, ...]]) -> TreeRow:
     """Return a tree's line in a list."""
     direction, frontier = Direction(row.direction), Frontier(row.frontier)
-    return TreeRow(row.digest, row.name, row.task, row.system, direction, frontier, row.attempts, row.best)
+    luck = luck_of(row.digest, row.header.get("source", {}))
+    return TreeRow(row.digest, row.name, row.task, row.system, direction, frontier, row.attempts, row.best, luck)
 
 
 def plan_row(plan: RunPlan) -> dict[str, Any]:

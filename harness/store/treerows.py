@@ -36,8 +36,7 @@ def tree(connection: Connection, digest: str) -> Tree:
 
 def lines(connection: Connection) -> list[TreeRow]:
     """Return all trees without their attempts, by name."""
-    heavy = {"header", "nodes"}
-    query = select(*(column for column in tables.trees.c if column.name not in heavy))
+    query = select(*(column for column in tables.trees.c if column.name != "nodes"))
     found = connection.execute(query.order_by(tables.trees.c.name, tables.trees.c.digest))
     return list(map(rows.tree_line, found))
 

@@ -192,6 +192,15 @@ def test_a_task_that_changed_stops_a_campaign_that_goes_on(desk: Path) -> None:
     assert "has changed since campaign 1 began" in done.stderr
 
 
+def test_a_campaign_makes_no_search_again_that_the_store_has_unless_the_seed_is_named(desk: Path) -> None:
+    small = ("--cycles", "1", "--searches", "2", "--versions", "1", "--sandbox", "local", "--holdout", "0")
+    for budget, seed in (("1", ()), ("2", ()), ("3", ("--seed", "1"))):
+        harness(desk, "run", "climb", *small, "--attempts", budget, *seed)
+
+    with Store.open(f"sqlite:///{desk / '.harness' / 'harness.db'}") as store:
+        assert [search.plan.seed for search in store.searches()] == [0, 1, 2, 3, 1, 2]
+
+
 def test_best_so_far_starts_with_the_root_and_means_go_on_where_a_search_has_ended() -> None:
     assert best_so_far([None, 1.0, None, 0.5, 2.0]) == [None, 1.0, 1.0, 1.0, 2.0]
     assert mean_curve([[None, 1.0], [0.0, 2.0, 4.0]]) == [(1, 1.5), (2, 2.5)]

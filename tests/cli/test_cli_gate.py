@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -208,6 +209,27 @@ def test_trees_that_developed_the_candidate_never_count(command: Callable[..., E
 
     assert len(ended.json["verdict"]["trees"]) == held
     assert [why for _, why in ended.json["verdict"]["left_out"]] == ["the candidate was developed on it"] * developed_on
+
+
+def test_a_near_copy_of_what_developed_the_candidate_never_counts(
+    command: Callable[..., Ended], held_out: Path, folder: Path
+) -> None:
+    """The same task and seed with another budget: its first attempts are those that development has seen."""
+    searches = folder / "searches"
+    searches.mkdir()
+    for place, file in enumerate(sorted(held_out.iterdir())):
+        read = treefile.read(file)
+        source = {"task_digest": "f00", "seed": place}
+        treefile.write(replace(read, attempts=read.attempts[:2], source=source), searches / file.name)
+        treefile.write(replace(read, source=source | {"seed": 2 * place}), file)
+    evolved = command("evolve", "--trees", searches, "--versions", "2", "--holdout", "0", "--sandbox", "local", "--json")
+    assert evolved.code == 0, evolved.err
+
+    ended = command("gate", "v2", "--against", "v1", "--trees", held_out, *LOCAL, "--json")
+
+    left_out = ended.json["verdict"]["left_out"]
+    assert [why for _, why in left_out] == ["the candidate was developed on a search of the same task and seed"] * 5
+    assert len(ended.json["verdict"]["trees"]) == 5
 
 
 def test_without_trees_those_that_the_candidates_run_held_out_are_looked_at(

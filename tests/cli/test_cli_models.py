@@ -285,5 +285,5 @@ def test_nothing_of_the_model_path_is_loaded_without_a_model(folder: Path, searc
 
 
 def test_the_split_of_the_test_holds_some_trees_out(searches: Path) -> None:
-    digests = [treefile.read(file).digest for file in treefile.find([searches])]
-    assert all(split_trees(digests, 0.25).values())
+    read = [treefile.read(file) for file in treefile.find([searches])]
+    assert all(split_trees({on.digest: on.luck for on in read}, 0.25).values())
