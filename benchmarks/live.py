@@ -2,8 +2,8 @@
 
 `python -m benchmarks live [PAIRS] [TASK]`. For each task a policy is developed by `evolve` (templates alone, judged by the area
 under best-so-far) on trees of searches with seeds from 1000 on. It then steers fresh searches with the seeds 1 to PAIRS, each
-beside a search under the policy that everything starts from. An attempt's luck follows from the seed and its place in the tree,
-so that a pair differs by its policies alone.
+beside a search under the fixed policy: eight branches of sixteen attempts. An attempt's luck follows from the seed and its place in
+the tree, so that a pair differs by its policies alone.
 
 Attempts to the fixed arm's final quality are those at which a search first is as good as the fixed arm of its pair was in the
 end. The fixed arm's own are counted in the same way; a search that never gets there counts with all that it was allowed.
@@ -27,6 +27,7 @@ from harness.evolve import evolve
 from harness.explore.base import SearchOver
 from harness.explore.explorer import explore
 from harness.policy import Candidate, Origin
+from harness.propose import templates
 from harness.search import SiblingContext
 from harness.store import RunPlan, Store
 
@@ -40,8 +41,12 @@ if TYPE_CHECKING:
 
 TASKS = ("circle_packing", "autocorrelation_first", "autocorrelation_third")
 EXAMPLES = Path(__file__).parents[1] / "examples" / "tasks"
-ATTEMPTS = 64
-"""What the fixed policy spends: eight branches of eight attempts."""
+BRANCHES, DEPTH = 8, 16
+ATTEMPTS = BRANCHES * DEPTH
+"""What the fixed policy spends. The evolved one may spend twice as much, and is developed over as many."""
+SHORT = 64
+"""What searches spend that differ in their siblings or tries alone: eight branches of eight attempts, as everything starts from."""
+ROUNDS = 400  # more than either policy needs
 DEVELOPMENT = 10
 VERSIONS = 40
 FIRST_SEED = 1000
@@ -49,14 +54,22 @@ RESAMPLES = 4000
 WISH = 1.7
 BROAD = """
 class Policy:
-    '''Open twelve branches and give each ten attempts: a record that has an answer for many a policy.'''
+    '''Open 32 branches, give each four attempts and the best twelve twenty: a record that has an answer for many a policy.'''
     def __init__(self, context):
         self.batch = context.limits.max_batch
     def decide(self, view):
-        if len(view.nodes[0].children) < 12:
-            return [0] * min(12 - len(view.nodes[0].children), self.batch)
-        return [n.id for n in sorted(view.leaves, key=lambda n: (n.depth, n.id)) if n.depth < 10][:self.batch]
+        missing = 32 - len(view.nodes[0].children)
+        if missing > 0:
+            return [0] * min(missing, self.batch)
+        best = {}
+        for node in view.nodes[1:]:
+            if node.score is not None and node.depth <= 4:
+                best[node.branch] = max(best.get(node.branch, node.score), node.score)
+        deep = sorted(best, key=best.get, reverse=True)[:12]
+        due = [n for n in view.leaves if n.depth < 4] or [n for n in view.leaves if n.branch in deep and n.depth < 20]
+        return [n.id for n in sorted(due, key=lambda n: (n.depth, n.id))][:self.batch]
 """
+BROAD_ATTEMPTS = 32 * 4 + 12 * 16
 
 
 @dataclass(frozen=True)
@@ -82,33 +95,50 @@ def rows(pairs: int = 12, task: str = "") -> Iterator[Row]:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             url = f"sqlite:///{folder / 'h.db'}"
             settings = config.load(
-                {"store": url, "sandbox": "local", "slots": 2, "objective": "attainment", "max_attempts": ATTEMPTS}
+                {
+                    "store": url,
+                    "sandbox": "local",
+                    "slots": 2,
+                    "objective": "attainment",
+                    "max_attempts": 2 * ATTEMPTS,
+                    "max_rounds": ROUNDS,
+                }
             ).settings
             store = stack.enter_context(Store.open(url))
             stage = stack.enter_context(exploring.stage(EXAMPLES / name, settings, store, Origin.TEMPLATE, lambda _: None))
-            yield from _compared(Desk(stage, store), name, pairs)
+            desk, seeds = Desk(stage, store), range(1, pairs + 1)
+            yield from _evolved_against_fixed(desk, name, seeds)
+            yield from _context_and_tries(desk, name, seeds)
 
 
-def _compared(desk: Desk, name: str, pairs: int) -> Iterator[Row]:
-    start = desk.store.record(wiring.start_candidate())
+def _evolved_against_fixed(desk: Desk, name: str, seeds: Sequence[int]) -> Iterator[Row]:
+    (template,) = (one for one in templates.load() if one.name == "parallel_refine")
+    params = {"width": BRANCHES, "depth": DEPTH}
+    start = desk.store.record(
+        Candidate(templates.render(template, params), Origin.TEMPLATE, template=template.name, params=params)
+    )
     evolved, gain = _evolved(desk, start)
-    template = evolved.candidate.template or "-"
-    yield Row(f"{name}: developed on {DEVELOPMENT} searches", f"v{evolved.number} {template} {gain:+.3f}", "", None)
-    seeds = range(1, pairs + 1)
+    shown = f"v{evolved.number} {evolved.candidate.template} {dict(evolved.candidate.params)} {gain:+.3f}"
+    yield Row(f"{name}: developed on {DEVELOPMENT} searches", shown, "", None)
     fixed = [desk.search(start, seed, ATTEMPTS) for seed in seeds]
     theirs = [desk.search(evolved, seed, 2 * ATTEMPTS) for seed in seeds]
     yield from _attempts_saved(name, fixed, theirs)
-    alone = [desk.search(start, seed, ATTEMPTS, sibling_context=SiblingContext.OFF) for seed in seeds]
-    yield _difference(f"{name}: sibling context on against off, {ATTEMPTS} attempts", fixed, alone)
-    thrice = [desk.search(start, seed, ATTEMPTS // 3, rollouts=3) for seed in seeds]
-    cut = [desk.search(start, seed, 3 * (ATTEMPTS // 3)) for seed in seeds]
-    yield _difference(f"{name}: 3 tries at {ATTEMPTS // 3} picks against {3 * (ATTEMPTS // 3)} attempts", thrice, cut)
+
+
+def _context_and_tries(desk: Desk, name: str, seeds: Sequence[int]) -> Iterator[Row]:
+    start = desk.store.record(wiring.start_candidate())
+    told = [desk.search(start, seed, SHORT) for seed in seeds]
+    alone = [desk.search(start, seed, SHORT, sibling_context=SiblingContext.OFF) for seed in seeds]
+    yield _difference(f"{name}: sibling context on against off, {SHORT} attempts", told, alone)
+    thrice = [desk.search(start, seed, SHORT // 3, rollouts=3) for seed in seeds]
+    cut = [desk.search(start, seed, 3 * (SHORT // 3)) for seed in seeds]
+    yield _difference(f"{name}: 3 tries at {SHORT // 3} picks against {3 * (SHORT // 3)} attempts", thrice, cut)
 
 
 def _evolved(desk: Desk, start: Version) -> tuple[Version, float]:
     """Return the best version that development finds on searches of other seeds, and its gain there."""
     broad = desk.store.record(Candidate(BROAD, Origin.TEMPLATE))
-    trees = [desk.search(broad, FIRST_SEED + place, 120).digest for place in range(DEVELOPMENT)]
+    trees = [desk.search(broad, FIRST_SEED + place, BROAD_ATTEMPTS).digest for place in range(DEVELOPMENT)]
     settings: Settings = desk.stage.settings
     plan = RunPlan(7, VERSIONS, wiring.judged_by(settings), "local", tuple(trees), (), start.number)
     run = desk.store.begin_run(plan)
