@@ -2,8 +2,8 @@
 
 `python -m benchmarks live [PAIRS] [TASK]`. For each task a policy is developed by `evolve` (templates alone, judged by the area
 under best-so-far) on trees of searches with seeds from 1000 on. It then steers fresh searches with the seeds 1 to PAIRS, each
-beside a search under the fixed policy: eight branches of sixteen attempts. An attempt's luck follows from the seed and its place in
-the tree, so that a pair differs by its policies alone.
+beside a search under the fixed policy: eight branches of sixteen attempts. An attempt's luck follows from the seed and its place
+in the tree, so that a pair differs by its policies alone.
 
 Attempts to the fixed arm's final quality are those at which a search first is as good as the fixed arm of its pair was in the
 end. The fixed arm's own are counted in the same way; a search that never gets there counts with all that it was allowed.
@@ -45,7 +45,7 @@ BRANCHES, DEPTH = 8, 16
 ATTEMPTS = BRANCHES * DEPTH
 """What the fixed policy spends. The evolved one may spend twice as much, and is developed over as many."""
 SHORT = 64
-"""What searches spend that differ in their siblings or tries alone: eight branches of eight attempts, as everything starts from."""
+"""What searches spend that differ in their siblings or tries alone, under the policy that everything starts from."""
 ROUNDS = 400  # more than either policy needs
 DEVELOPMENT = 10
 VERSIONS = 40
