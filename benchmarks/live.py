@@ -1,7 +1,7 @@
 """Real searches on this machine: an evolved policy against fixed exploration, siblings on and off, several tries at each pick.
 
 `python -m benchmarks live [PAIRS] [TASK]`. For each task a policy is developed by `evolve` (templates alone, judged by the area
-under best-so-far) on trees of searches with seeds from 1000 on. It then steers fresh searches with the seeds 1 to PAIRS, each
+under best-so-far) on trees of searches with seeds from 2000 on. It then steers fresh searches with the seeds 1 to PAIRS, each
 beside a search under the fixed policy: eight branches of sixteen attempts. An attempt's luck follows from the seed and its place
 in the tree, so that a pair differs by its policies alone.
 
@@ -47,26 +47,27 @@ ATTEMPTS = BRANCHES * DEPTH
 SHORT = 64
 """What searches spend that differ in their siblings or tries alone, under the policy that everything starts from."""
 ROUNDS = 400  # more than either policy needs
-DEVELOPMENT = 8
-VERSIONS = 40
-FIRST_SEED = 1000
+DEVELOPMENT = 10
+VERSIONS = 120
+FIRST_SEED = 2000
 RESAMPLES = 4000
 WISH = 1.7
 BROAD = """
 class Policy:
-    '''Open 24 branches and give each sixteen attempts, whatever comes out: a record that has an answer for many a policy.
+    '''Open 16 branches and give each twenty attempts, whatever comes out: a record that has an answer for many a policy.
 
-    One that left bad branches early would have chosen in every policy's place.
+    One that left bad branches early would have chosen in every policy's place, and one no deeper than the fixed policy's
+    searches would have nothing for a policy that goes on where it pays.
     '''
     def __init__(self, context):
         self.batch = context.limits.max_batch
     def decide(self, view):
-        missing = 24 - len(view.nodes[0].children)
+        missing = 16 - len(view.nodes[0].children)
         if missing > 0:
             return [0] * min(missing, self.batch)
-        return [n.id for n in sorted(view.leaves, key=lambda n: (n.depth, n.id)) if n.depth < 16][:self.batch]
+        return [n.id for n in sorted(view.leaves, key=lambda n: (n.depth, n.id)) if n.depth < 20][:self.batch]
 """
-BROAD_ATTEMPTS = 24 * 16
+BROAD_ATTEMPTS = 16 * 20
 
 
 @dataclass(frozen=True)
