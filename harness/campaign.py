@@ -163,7 +163,7 @@ def reports(store: Store, campaign: Campaign) -> list[CycleReport]:
                 None if None in seconds else float(sum(filter(None, seconds))),
                 tuple((place, sense * score) for place, score in mean_curve(curves)),
                 None if cycle.run is None else cycle.run.best,
-                _outcome(campaign, cycle),
+                _outcome(campaign, cycle, is_past=campaign.finished_at is not None or _has_begun(store, campaign, number + 1)),
             )
         )
     return found
@@ -191,7 +191,11 @@ def mean_curve(curves: Sequence[Sequence[float | None]]) -> list[tuple[int, floa
     return found
 
 
-def _outcome(campaign: Campaign, cycle: Cycle) -> str:
+def _has_begun(store: Store, campaign: Campaign, number: int) -> bool:
+    return number <= campaign.plan.cycles and bool(cycle_of(store, campaign, number).searches)
+
+
+def _outcome(campaign: Campaign, cycle: Cycle, *, is_past: bool) -> str:
     if campaign.plan.fixed:
         return "fixed"
     if cycle.turn is not None:
@@ -200,4 +204,4 @@ def _outcome(campaign: Campaign, cycle: Cycle) -> str:
         return f"kept: {cycle.verdict.verdict.outcome.value}"
     if cycle.has_developed:
         return "kept: nothing better was found"
-    return "under way"
+    return "kept: no tree to develop on" if is_past else "under way"

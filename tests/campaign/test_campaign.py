@@ -176,6 +176,14 @@ def test_the_gate_takes_no_local_result_unless_told_and_the_policy_is_kept(desk:
     assert said["incumbent"] is None
 
 
+@pytest.mark.slow
+def test_where_every_tree_is_held_out_the_policy_is_kept_and_the_report_says_why(desk: Path) -> None:
+    said = harness(desk, "run", "climb", *SMALL, "--holdout", "0.999", "--json")
+
+    assert said["finished"]
+    assert [cycle["outcome"] for cycle in said["cycles"]] == ["kept: no tree to develop on"] * 2
+
+
 def test_a_task_that_changed_stops_a_campaign_that_goes_on(desk: Path) -> None:
     harness(desk, "run", "climb", "--cycles", "1", "--searches", "1", "--attempts", "1", "--versions", "1", "--fixed", *SMALL[8:])
     with Store.open(f"sqlite:///{desk / '.harness' / 'harness.db'}") as store:
