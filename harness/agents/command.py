@@ -13,24 +13,26 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
 from harness import tomlfile
 from harness.agents import hypotheses, processes
 from harness.agents.base import LOG_CHARACTERS, OUTPUT_CHARACTERS, AgentError, AgentFault, Hypothesis, Work, told
 from harness.agents.changeable import changeable
 from harness.agents.prompt import prompt
-from harness.errors import InputError, reason_of
+from harness.errors import reason_of
 from harness.models.redaction import redacted
 from harness.task.base import AGENT_FOLDER
+from harness.task.commandline import command_settings
+from harness.task.places import filled
+from harness.task.table import Table
 from sandbox.api import Cost
 from sandbox.owner import owned_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from harness.agents.base import Assignment
+    from harness.task.commandline import CommandSettings
 
 _LOOK_S = 0.02
 _HYPOTHESIS = "hypothesis.json"
@@ -42,21 +44,6 @@ _LARGEST = 1e15
 _PLAIN_VARIABLES = ("PATH", "HOME", "LANG", "LC_ALL", "TERM", "TMPDIR", "USER")
 
 
-class CommandSettings(BaseModel):
-    """What is said of one command line. `env` names variables that it may see beside the usual ones; keys stay where they are."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    command: tuple[str, ...] = Field(min_length=1)
-    prompt: str = Field("stdin", pattern="^(stdin|file)$")
-    timeout_s: float | None = Field(None, gt=0)
-    output_bytes: int = Field(2**20, gt=0)
-    env: tuple[str, ...] = ()
-    success: tuple[int, ...] = (0,)
-    usd: str = ""
-    tokens: tuple[str, ...] = ()
-
-
 def read(path: Path) -> CommandSettings:
     """Return the settings of a file.
 
@@ -64,22 +51,7 @@ def read(path: Path) -> CommandSettings:
         InputError: they are none; the message names file, line, value and what was expected.
     """
     file = tomlfile.read(path, "file of an agent's command", 'command = ["my-agent", "{prompt_file}"]')
-    return settings_of(file.values, str(path), file.where)
-
-
-def settings_of(values: Mapping[str, Any], name: str, where: Callable[[str], str] | None = None) -> CommandSettings:
-    """Return the settings that a table holds; `name` is what messages call it, `where` gives the place of a key.
-
-    Raises:
-        InputError: they are none; the message names the place, value and what was expected.
-    """
-    try:
-        return CommandSettings(**values)
-    except ValidationError as error:
-        first = error.errors()[0]
-        key = str(first["loc"][0])
-        place = name if where is None else where(key)
-        raise InputError(f"{place}: {key!r} is {values.get(key)!r}: {first['msg'].lower()}") from error
+    return command_settings(Table(file, "", file.values, path.parent))
 
 
 class CommandAgent:
@@ -203,7 +175,7 @@ def _placed(command: Sequence[str], assignment: Assignment, asked: Path) -> list
         if word == "{files}":
             words += [f"./{name}" for name in list(changeable(assignment))[:_FILES]]
         else:
-            words.append(word.replace("{workspace}", str(assignment.workspace)).replace("{prompt_file}", str(asked)))
+            words.append(filled(word, {"workspace": str(assignment.workspace), "prompt_file": str(asked)}))
     return words
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.agents.command import CommandAgent, read, settings_of
+from harness.agents.command import CommandAgent, read
 from harness.errors import InputError
 
 if TYPE_CHECKING:
@@ -23,11 +23,11 @@ def parse(text: str, task: Task | None = None) -> CommandAgent:
     if text.endswith(".toml"):
         return CommandAgent(f"command:{Path(text).stem}", read(Path(text)))
     if text == "command" and task is not None:
-        if "command" not in task.options:
+        if task.command is None:
             raise InputError(
                 f"{task.folder / 'task.toml'}: has no table [agent.command]; write one, or name an agent with --agent"
             )
-        return CommandAgent(text, settings_of(task.options["command"], f"{task.folder / 'task.toml'}: [agent.command]"))
+        return CommandAgent(text, task.command)
     known = sorted(file.stem for file in _PRESETS.glob("*.toml"))
     preset = text.removeprefix("command:")
     if not text.startswith("command:") or preset not in known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.search import Allowance
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from harness.task.commandline import CommandSettings
     from harness.tree import Direction
     from sandbox.job import JobLimits
 
@@ -58,8 +59,8 @@ class Task:
     attempt_s: float = ATTEMPT_S
     moves: Path | None = None
     best_known: float | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """What `task.toml` says to one agent, by the agent's name."""
+    command: CommandSettings | None = None
+    """The command line of the agent that the task brings along, where it does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from harness.errors import InputError
 from harness.task import copying
 from harness.task.answer import BadAnswer, parse
 from harness.task.base import Assessment
+from harness.task.places import filled
 from sandbox.api import FEEDBACK_CHARACTERS
 from sandbox.base import SandboxError
 from sandbox.guest.archive import RefusedFault
@@ -99,11 +100,9 @@ class Evaluator:
 
 def _placed(command: tuple[str, ...]) -> list[str]:
     """Return a command with its places filled in, as seen from the working directory of a job."""
-    places = {"{evaluator}": "evaluator", "{workspace}": "workspace", "{given}": "given", "{run}": "run.json"}
-    words = list(command)
-    for place, name in places.items():
-        words = [word.replace(place, f"{_INPUTS}/{name}") for word in words]
-    return words
+    names = {"evaluator": "evaluator", "workspace": "workspace", "given": "given", "run": "run.json"}
+    places = {place: f"{_INPUTS}/{name}" for place, name in names.items()}
+    return [filled(word, places) for word in command]
 
 
 def _report(run: JobResult | None) -> bytes:

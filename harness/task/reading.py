@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from harness import tomlfile
 from harness.errors import InputError
 from harness.search import Allowance
 from harness.task.base import AGENT_FOLDER, ATTEMPT_S, Scoring, Task
+from harness.task.commandline import command_settings
 from harness.task.digest import digest_of
+from harness.task.places import unknown_place, wish
+from harness.task.table import Table
 from harness.tree import Direction
 from sandbox.job import JobLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
-
-    from harness.tomlfile import TomlFile
 
 FORMAT = "task/1"
 FILE = "task.toml"
-PLACES = ("{evaluator}", "{workspace}", "{given}", "{run}")
+PLACES = ("evaluator", "workspace", "given", "run")
 """What a command may name: the evaluator's folder, what is judged, what candidates may read, how the candidate's run ended."""
 
 _PROGRAM = "evaluate.py"
@@ -57,7 +56,7 @@ def read(folder: Path) -> Task:
     if not folder.is_dir():
         raise InputError(f"{folder}: is no folder; a task is a folder with a {FILE}")
     file = tomlfile.read(folder / FILE, "task file", 'name = "my task"')
-    top = _Table(file, "", file.values, folder)
+    top = Table(file, "", file.values, folder)
     if top.word("format") != FORMAT:
         top.refuse("format", f"{FORMAT!r}, the format that this version reads")
     top.only(*_TOP, *_TABLES)
@@ -68,8 +67,9 @@ def read(folder: Path) -> Task:
     allowance = top.table("allowance", missing={})
     allowance.only(*(field.name for field in fields(Allowance)))
     agents = top.table("agent", missing={})
-    options = {name: dict(agents.table(name).values) for name in agents.values}
+    agents.only("search", "command")
     search = agents.table("search", missing={})
+    search.only("moves")
     moves = search.path("moves", is_folder=False) if "moves" in search.values else None
     scoring = _scoring(evaluate)
     begin = start.path("folder", is_folder=True)
@@ -92,91 +92,8 @@ def read(folder: Path) -> Task:
         attempt_s=top.number("attempt_s", above=0.0) or ATTEMPT_S,
         moves=moves,
         best_known=top.number("best_known"),
-        options=options,
+        command=command_settings(agents.table("command")) if "command" in agents.values else None,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """One table of the file; every value that is asked for is checked, and refused with its place."""
-
-    file: TomlFile
-    name: str
-    values: Mapping[str, Any]
-    folder: Path
-
-    def refuse(self, key: str, wanted: str) -> NoReturn:
-        """Say what is wrong with the value of a key, or that there is none."""
-        where, full = self._where(key), f"{self.name}.{key}".lstrip(".")
-        if key not in self.values:
-            raise InputError(f"{where}: {full!r} is missing; expected {wanted}")
-        shown = repr(self.values[key])
-        shown = shown if len(shown) <= 80 else shown[:77] + "..."  # noqa: PLR2004 - a message stays readable
-        raise InputError(f"{where}: {full!r} is {shown}; expected {wanted}")
-
-    def only(self, *known: str) -> None:
-        """Refuse keys that mean nothing here."""
-        for key in self.values:
-            if key not in known:
-                full = f"{self.name}.{key}".lstrip(".")
-                raise InputError(f"{self._where(key)}: {full!r} is not known; expected one of {', '.join(known)}")
-
-    def _where(self, key: str) -> str:
-        """Return the place of a key, of its table where it stands in none of its own lines, or of the table around."""
-        outer, _, inner = self.name.rpartition(".")
-        found = (
-            self.file.where(key, self.name),
-            self.file.where("", f"{self.name}.{key}".lstrip(".")),
-            self.file.where(inner, outer) if self.name else self.file.name,
-            self.file.where("", self.name) if self.name else self.file.name,
-        )
-        return next((where for where in found if where != self.file.name), self.file.name)
-
-    def table(self, key: str, missing: Mapping[str, Any] | None = None) -> _Table:
-        full = f"{self.name}.{key}".lstrip(".")
-        value = self.values.get(key, missing)
-        if not isinstance(value, dict):
-            self.refuse(key, f"a table: lines below [{full}]")
-        return _Table(self.file, full, value, self.folder)
-
-    def word(self, key: str) -> str:
-        value = self.values.get(key)
-        if not isinstance(value, str) or not value.strip():
-            self.refuse(key, "a string that is not empty")
-        return value.strip()
-
-    def words(self, key: str) -> tuple[str, ...]:
-        value = self.values.get(key)
-        if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
-            self.refuse(key, "a list of strings, none of them empty")
-        return tuple(value)
-
-    def number(self, key: str, above: float = -math.inf) -> float | None:
-        value = self.values.get(key)
-        if value is None:
-            return None
-        wanted = "a finite number" if above == -math.inf else f"a finite number above {above:g}"
-        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf or not value > above:
-            self.refuse(key, wanted)
-        return float(value)
-
-    def count(self, key: str, least: int = 1) -> int | None:
-        value = self.values.get(key)
-        if value is None:
-            return None
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            self.refuse(key, f"a whole number of at least {least}")
-        return value
-
-    def path(self, key: str, *, is_folder: bool) -> Path:
-        kind = "folder" if is_folder else "file"
-        pure = PurePosixPath(self.word(key))
-        if pure.is_absolute() or ".." in pure.parts or not pure.parts:
-            self.refuse(key, f"the name of a {kind} inside {self.folder}")
-        path = self.folder / pure
-        if not (path.is_dir() if is_folder else path.is_file()):
-            self.refuse(key, f"a {kind} that is there; {path} is none")
-        return path
 
 
 def _programs(moves: Path | None) -> list[Path]:
@@ -184,13 +101,13 @@ def _programs(moves: Path | None) -> list[Path]:
     return [] if moves is None else [moves, *moves.parent.glob("*.py")]
 
 
-def _direction(top: _Table) -> Direction:
-    if top.word("direction") not in list(Direction):
+def _direction(top: Table) -> Direction:
+    if top.values.get("direction") not in list(Direction):
         top.refuse("direction", "'max' where a larger score is better, 'min' where a smaller one is")
-    return Direction(top.word("direction"))
+    return Direction(top.values["direction"])
 
 
-def _patterns(top: _Table) -> tuple[str, ...]:
+def _patterns(top: Table) -> tuple[str, ...]:
     patterns = top.words("files")
     for pattern in patterns:
         parts = PurePosixPath(pattern).parts
@@ -199,7 +116,7 @@ def _patterns(top: _Table) -> tuple[str, ...]:
     return patterns
 
 
-def _scoring(evaluate: _Table) -> Scoring:
+def _scoring(evaluate: Table) -> Scoring:
     folder = evaluate.path("folder", is_folder=True) if "folder" in evaluate.values else evaluate.folder / "evaluator"
     if not folder.is_dir():
         evaluate.refuse("folder", f"a folder that is there; {folder} is none")
@@ -208,6 +125,10 @@ def _scoring(evaluate: _Table) -> Scoring:
     command = evaluate.words("command") if "command" in evaluate.values else COMMAND
     if command == COMMAND and not (folder / _PROGRAM).is_file():
         evaluate.refuse("command", f"the evaluator's command, or the program {folder / _PROGRAM}")
+    for key, words in (("command", command), ("run", run)):
+        odd = unknown_place(words, PLACES)
+        if odd is not None:
+            evaluate.refuse(key, wish(odd, PLACES))
     for key, words, hidden in (("command", command, ()), ("run", run, ("{evaluator}", "{run}", "{workspace}"))):
         if any(place in word for word in words for place in hidden):
             evaluate.refuse(key, "a command of the workspace; what candidates run knows nothing of the evaluator")
@@ -225,7 +146,7 @@ def _scoring(evaluate: _Table) -> Scoring:
     )
 
 
-def _limits(table: _Table) -> JobLimits:
+def _limits(table: Table) -> JobLimits:
     table.only(*LIMITS)
     chosen: dict[str, Any] = {}
     for key, name in LIMITS.items():

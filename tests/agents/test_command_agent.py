@@ -17,8 +17,9 @@ import pytest
 from test_agent_prompt import PLAIN
 
 from harness.agents.base import AgentError, AgentFault, Hypothesis
-from harness.agents.command import CommandAgent, CommandSettings, read
+from harness.agents.command import CommandAgent, read
 from harness.errors import InputError
+from harness.task.commandline import CommandSettings
 from sandbox.owner import Owner
 
 if TYPE_CHECKING:
@@ -155,7 +156,8 @@ HARNESS = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from harness.agents.command import CommandAgent, CommandSettings
+from harness.agents.command import CommandAgent
+from harness.task.commandline import CommandSettings
 from test_agent_prompt import PLAIN
 settings = CommandSettings(command=("sh", "-c", "setsid sleep 600 & echo $$ $! > ids.new; mv ids.new ids; sleep 600"))
 CommandAgent("a", settings).work(replace(PLAIN, workspace=Path(sys.argv[1]), timeout_s=600.0))
@@ -191,7 +193,45 @@ def test_a_program_that_is_missing_is_our_error(tmp_path: Path) -> None:
         agent.work(replace(PLAIN, workspace=tmp_path))
 
 
-def test_a_wrong_setting_is_named_by_its_line(tmp_path: Path) -> None:
-    (tmp_path / "a.toml").write_text('command = ["x"]\noutput_bytes = -1\n')
-    with pytest.raises(InputError, match=r"a\.toml:2: 'output_bytes' is -1"):
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("output_bytes = -1", "'output_bytes' is -1; expected a whole number of at least 1"),
+        ('prompt = "argument"', "'prompt' is 'argument'; expected 'stdin' (on its standard input) or 'file'"),
+        ('prompts = "file"', "'prompts' is not known; expected one of command, prompt, timeout_s"),
+        ('timeout_s = "soon"', "'timeout_s' is 'soon'; expected a finite number above 0"),
+        ("success = [true]", "'success' is [True]; expected a list of exit codes"),
+        ("env = [7]", "'env' is [7]; expected a list of strings"),
+        ("usd = 1", "'usd' is 1; expected a string"),
+    ],
+)
+def test_a_wrong_setting_is_named_by_its_line(tmp_path: Path, line: str, said: str) -> None:
+    (tmp_path / "a.toml").write_text(f'command = ["x"]\n{line}\n')
+    with pytest.raises(InputError) as caught:
         read(tmp_path / "a.toml")
+    assert f"a.toml:2: {said}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (
+            '["x", "{promptfile}"]',
+            "expected no {promptfile}: places are {workspace}, {prompt_file}, {files}; write {{promptfile}}",
+        ),
+        ('["x", "--files={files}"]', "expected {files} as a word of its own"),
+        ("[]", "'command' is []; expected a list of strings"),
+    ],
+)
+def test_a_place_that_is_not_known_is_refused(tmp_path: Path, command: str, said: str) -> None:
+    (tmp_path / "a.toml").write_text(f"\ncommand = {command}\n")
+    with pytest.raises(InputError) as caught:
+        read(tmp_path / "a.toml")
+    assert f"a.toml:2: 'command' is {command}".replace('"', "'") in str(caught.value)
+    assert said in str(caught.value)
+
+
+def test_braces_that_are_doubled_are_text(tmp_path: Path) -> None:
+    work(tmp_path, "printf '%s' '{{files}} {workspace} {1..2}' > answer.json")
+
+    assert (tmp_path / "answer.json").read_text() == f"{{files}} {tmp_path} {{1..2}}"

@@ -34,12 +34,13 @@ from harness.agents.base import (
     Step,
     Work,
 )
-from harness.agents.command import CommandAgent, CommandSettings
+from harness.agents.command import CommandAgent
 from harness.agents.model import ModelAgent
 from harness.agents.search import SearchAgent
 from harness.models import naming
 from harness.models.client import Client
 from harness.task.base import Scoring, Task
+from harness.task.commandline import CommandSettings
 from harness.tree import Direction
 from sandbox.job import JobLimits
 

@@ -9,6 +9,7 @@ from taskfolders import TOML, written
 
 from harness.errors import InputError
 from harness.task.base import ATTEMPT_S, Allowance
+from harness.task.commandline import CommandSettings
 from harness.task.reading import read
 from harness.tree import Direction
 
@@ -80,7 +81,7 @@ def test_everything_that_a_task_can_say_is_read(tmp_path: Path) -> None:
     assert (task.direction, task.statement, task.best_known, task.attempt_s) == (Direction.MIN, "Write a number.", 1.0, 90.5)
     assert (task.start, task.moves, task.scoring.given) == (folder / "begin", folder / "moves.py", folder / "given")
     assert task.allowance == Allowance(attempts=12, usd=0.5)
-    assert task.options["command"] == {"command": ["my-agent", "--yes"]}
+    assert task.command == CommandSettings(("my-agent", "--yes"))
     limits, run_limits = task.scoring.limits, task.scoring.run_limits
     assert (limits.cpu_s, limits.memory_bytes, limits.workspace_bytes) == (2, 64 * 2**20, 2**20)
     assert run_limits is not None
@@ -113,6 +114,32 @@ def test_everything_that_a_task_can_say_is_read(tmp_path: Path) -> None:
         (("[evaluate]", "[evaluate]\nlimits = { memory_mib = 1 }"), 0, "memory_bytes must be at least as much"),
         (("[evaluate]", "[evaluate]\nrun_limits = { cpu_s = 1 }"), 9, "expected nothing where there is no 'run'"),
         (("[evaluate]", '[agent.search]\nmoves = "moves.py"\n\n[evaluate]'), 9, "moves.py is none"),
+        (('direction = "max"', ""), 0, "'direction' is missing; expected 'max' where a larger"),
+        (
+            ("{evaluator}/", "{evaluatr}/"),
+            9,
+            "expected no {evaluatr}: places are {evaluator}, {workspace}, {given}, {run}; write",
+        ),
+        (
+            ("[evaluate]", '[agent.serch]\nmoves = "moves.py"\n\n[evaluate]'),
+            8,
+            "'agent.serch' is not known; expected one of",
+        ),
+        (
+            ("[evaluate]", '[agent.search]\nmove = "moves.py"\n\n[evaluate]'),
+            9,
+            "'agent.search.move' is not known; expected",
+        ),
+        (
+            ("[evaluate]", '[agent.command]\ncomand = ["x"]\n\n[evaluate]'),
+            9,
+            "'agent.command.comand' is not known;",
+        ),
+        (
+            ("[evaluate]", '[agent.command]\nprompt = "file"\n\n[evaluate]'),
+            8,
+            "'agent.command.command' is missing; expected",
+        ),
         (("[evaluate]", "[evaluate"), 0, "not TOML"),
     ],
 )
