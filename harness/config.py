@@ -281,6 +281,10 @@ class Loaded:
     origins: Mapping[str, str]
     file: Path | None
 
+    def given(self, names: Iterable[str]) -> list[str]:
+        """Return those of these settings that a flag has set."""
+        return [name for name in names if self.origins[name] == flag(name)]
+
 
 def load(flags: Mapping[str, Any], file: Path | None = None) -> Loaded:
     """Return the settings that hold.

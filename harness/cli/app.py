@@ -93,6 +93,13 @@ def _ended(args: "Sequence[str]") -> int:
     return 0
 
 
+def _least_one(name: str, text: str | None) -> int | None:
+    count = _count(name, text)
+    if count is not None and count < 1:
+        raise InputError(f"{name}: {text} is too few; expected a whole number of at least 1")
+    return count
+
+
 def _count(flag: str, text: str | None) -> int | None:
     if text is None:
         return None
@@ -253,7 +260,9 @@ def explore_command(
         str | None,
         typer.Option("--policy", metavar="POLICY", help="What steers; default the store's incumbent, else a template."),
     ] = None,
-    searches: Annotated[str, typer.Option("--searches", metavar="N", help="Searches to make, each with the next seed.")] = "1",
+    searches: Annotated[
+        str | None, typer.Option("--searches", metavar="N", help="Searches to make, each with the next seed; default 1.")
+    ] = None,
     resume: Annotated[
         str | None, typer.Option("--resume", metavar="[SEARCH]", help="Continue an interrupted search: this one, or the latest.")
     ] = None,
@@ -286,9 +295,7 @@ def explore_command(
     from harness.cli.explore import Request
     from harness.cli.explore import explore_command as explore
 
-    count = _count("--searches", searches) or 0
-    if count < 1:
-        raise InputError(f"--searches: {searches} is too few; expected a whole number of at least 1")
+    count = _least_one("--searches", searches)
     raise typer.Exit(explore(Request(task, policy, count, resume, as_json), _loaded(context)))
 
 
@@ -298,12 +305,16 @@ def run_campaign(
     task: Annotated[
         Path | None, typer.Argument(metavar="TASK", help="A task's folder, with its task.toml.", show_default=False)
     ] = None,
-    cycles: Annotated[str, typer.Option("--cycles", metavar="T", help="Cycles of search, development and gate.")] = "3",
+    cycles: Annotated[
+        str | None, typer.Option("--cycles", metavar="T", help="Cycles of search, development and gate; default 3.")
+    ] = None,
     versions: Annotated[
         str | None,
         typer.Option("--versions", metavar="M", help="Policy versions to judge in a cycle, the incumbent included."),
     ] = None,
-    searches: Annotated[str, typer.Option("--searches", metavar="N", help="Live searches in each cycle.")] = "6",
+    searches: Annotated[
+        str | None, typer.Option("--searches", metavar="N", help="Live searches in each cycle; default 6.")
+    ] = None,
     policy: Annotated[
         str | None, typer.Option("--policy", metavar="POLICY", help="What steers first; default the incumbent, else a template.")
     ] = None,
@@ -358,12 +369,8 @@ def run_campaign(
     """
     from harness.cli.run import Request, run_command
 
-    counts = {name: _count(name, text) or 0 for name, text in (("--cycles", cycles), ("--searches", searches))}
-    for name, count in counts.items():
-        if count < 1:
-            raise InputError(f"{name}: 0 is too few; expected a whole number of at least 1")
     given = (tuple(trees or ()), fixed, control, resume, report, as_json)
-    request = Request(task, policy, counts["--cycles"], counts["--searches"], *given)
+    request = Request(task, policy, _least_one("--cycles", cycles), _least_one("--searches", searches), *given)
     raise typer.Exit(run_command(request, _loaded(context)))
 
 

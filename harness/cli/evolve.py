@@ -122,7 +122,7 @@ def _start(request: Request, loaded: Loaded, scored: Mapping[str, str]) -> _Star
 
 
 def _resume(request: Request, loaded: Loaded) -> int:
-    given = [name for name in _PLANNED if loaded.origins[name] == flag(name)]
+    given = loaded.given(_PLANNED)
     given += ["trees"] * (request.trees is not None) + ["incumbent"] * (request.incumbent is not None)
     if given:
         raise InputError(f"{flag(given[0])}: a run goes on with the plan it began with; leave this out, or begin a new run")

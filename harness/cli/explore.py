@@ -12,6 +12,7 @@ from harness import exploring, wiring
 from harness.cli import policies
 from harness.cli.exits import Exit
 from harness.cli.livetree import Watched, watching
+from harness.cli.options import options
 from harness.cli.output import note, say, say_json, table
 from harness.config import flag, without_password
 from harness.errors import InputError
@@ -31,13 +32,18 @@ if TYPE_CHECKING:
     from sandbox.api import Cost
 
 
+_LIMITS = ("max_rounds", "max_batch", "attempts", "live_rounds", "live_wall_s", "live_tokens", "live_usd")
+_PLANNED = (*exploring.OPTIONS, *_LIMITS, "agent", "sandbox", "slots", "seed", "frontier", "live_mode", "close_terminal")
+"""Settings that a search keeps from its beginning to its end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """What the command line asked for beside the settings."""
 
     task: Path | None
     policy: str | None
-    searches: int
+    searches: int | None
     resume: str | None
     as_json: bool
 
@@ -53,7 +59,7 @@ def explore_command(request: Request, loaded: Loaded) -> int:
         candidate = steering(request.policy, loaded, store)
         with exploring.stage(request.task, settings, store, candidate.origin, note) as stage:
             version = store.record(candidate)
-            begun = [stage.begin(version, settings.seed + place) for place in range(request.searches)]
+            begun = [stage.begin(version, settings.seed + place) for place in range(request.searches or 1)]
             note(
                 f"{counted(len(begun), 'search')} of {stage.task.name} under v{version.number}, agent {stage.agent.name}, "
                 f"{stage.sandbox.name} sandbox, {counted(begun[0].plan.limits.max_attempts or 0, 'attempt')} each"
@@ -72,6 +78,9 @@ def steering(named: str | None, loaded: Loaded, store: Store) -> Candidate:
 def _resume(request: Request, loaded: Loaded) -> int:
     if request.task is not None or request.policy is not None:
         raise InputError("--resume: a search goes on with the task and policy that it began with; leave TASK and --policy out")
+    given = ["--searches"] * (request.searches is not None) + options(loaded.given(_PLANNED))
+    if given:
+        raise InputError(f"{given[0]}: a search goes on with the plan it began with; leave this out, or begin another search")
     with wiring.open_store(loaded.settings) as store:
         search = unfinished(str(request.resume), store)
         settings = exploring.resumed(search, loaded.settings)

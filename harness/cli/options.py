@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")]
 Config: TypeAlias = Annotated[
@@ -175,3 +178,17 @@ RolloutCount: TypeAlias = Annotated[
 RolloutSelector: TypeAlias = Annotated[
     str | None, typer.Option("--rollout-selector", metavar="NAME", help="Which try is kept; default best_score.")
 ]
+
+
+_SHORTER = {
+    "live_rounds": "--rounds",
+    "live_wall_s": "--wall-s",
+    "live_tokens": "--tokens",
+    "live_usd": "--usd",
+    "live_mode": "--mode",
+}
+
+
+def options(names: Iterable[str]) -> list[str]:
+    """Return the options that set these settings, as people write them."""
+    return [_SHORTER.get(name, "--" + name.replace("_", "-")) for name in names]

@@ -15,6 +15,7 @@ from harness.cli.exits import Exit
 from harness.cli.explore import carried_out, steering
 from harness.cli.gatesides import Sides
 from harness.cli.gatetrees import Given
+from harness.cli.options import options
 from harness.cli.output import note, number
 from harness.cli.policies import Named
 from harness.cli.progress import steps
@@ -38,6 +39,10 @@ if TYPE_CHECKING:
 
 _OWN = ("store", "workspaces", "log_level", "log_format", "runtime", "image", "workers", "warm", "slots")
 """Settings of this machine: a campaign that goes on takes them as they are by then."""
+_PLANNED = tuple(name for name in FIELDS if name not in _OWN)
+"""Settings that a campaign keeps from its beginning to its end."""
+CYCLES = 3
+SEARCHES = 6
 HOLDOUT = 0.5
 """Share of a campaign's trees that is held out where nothing is set: with few trees the gate needs its half."""
 
@@ -48,8 +53,8 @@ class Request:
 
     task: Path | None
     policy: str | None
-    cycles: int
-    searches: int
+    cycles: int | None
+    searches: int | None
     trees: tuple[Path, ...]
     fixed: bool
     control: bool
@@ -62,6 +67,8 @@ def run_command(request: Request, loaded: Loaded) -> int:
     """Carry out a campaign, or go on with one, and return the exit code."""
     if request.report is not None:
         runreport.refuse_no_place(request.report)
+    if request.resume is not None:
+        _refuse_another_plan(request, loaded)
     with wiring.open_store(loaded.settings, create=request.resume is None) as store:
         arms = [_unfinished(str(request.resume), store)] if request.resume is not None else _begun(request, loaded, store)
         under_way = arms[0]
@@ -79,6 +86,15 @@ def run_command(request: Request, loaded: Loaded) -> int:
         if request.report is not None:
             runreport.write(shown, request.report)
     return Exit.DONE
+
+
+def _refuse_another_plan(request: Request, loaded: Loaded) -> None:
+    """Refuse to go on with what would be another campaign."""
+    given = [flag(name) for name in ("cycles", "searches") if getattr(request, name) is not None]
+    given += [flag(name) for name in ("policy", "trees", "fixed", "control") if getattr(request, name)]
+    given += ["TASK"] * (request.task is not None) + options(loaded.given(_PLANNED))
+    if given:
+        raise InputError(f"{given[0]}: a campaign goes on with the plan it began with; leave this out, or begin another campaign")
 
 
 def _begun(request: Request, loaded: Loaded, store: Store) -> list[Campaign]:
@@ -104,9 +120,17 @@ def _begun(request: Request, loaded: Loaded, store: Store) -> list[Campaign]:
         if seed != settings.seed:
             note(f"searches begin at seed {seed}: those below were used by other searches of this task, and would be made again")
     plan = CampaignPlan(
-        task.name, task.digest, str(task.folder.resolve()), request.cycles, request.searches, seed, version.number,
-        request.fixed, tuple(tree.digest for tree in given if tree.top is not None), kept,
-    )  # fmt: skip
+        task=task.name,
+        task_digest=task.digest,
+        folder=str(task.folder.resolve()),
+        cycles=request.cycles or CYCLES,
+        searches=request.searches or SEARCHES,
+        seed=seed,
+        version=version.number,
+        fixed=request.fixed,
+        trees=tuple(tree.digest for tree in given if tree.top is not None),
+        settings=kept,
+    )
     arms = [store.begin_campaign(plan)]
     if request.control and not request.fixed:
         control = CampaignPlan(**{name: getattr(plan, name) for name in CampaignPlan.__slots__} | {"fixed": True})

@@ -213,3 +213,21 @@ def test_best_so_far_starts_with_the_root_and_means_go_on_where_a_search_has_end
     assert best_so_far([None, 1.0, None, 0.5, 2.0]) == [None, 1.0, 1.0, 1.0, 2.0]
     assert mean_curve([[None, 1.0], [0.0, 2.0, 4.0]]) == [(1, 1.5), (2, 2.5)]
     assert mean_curve([]) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        (("--seed", "7"), "--seed"),
+        (("--attempts", "3"), "--attempts"),
+        (("--tokens", "3"), "--tokens"),
+        (("--searches", "2"), "--searches"),
+        (("--fixed",), "--fixed"),
+    ],
+)
+def test_a_campaign_goes_on_with_the_plan_it_began_with(desk: Path, given: Sequence[str], named: str) -> None:
+    asked = command("run", "--resume", "1", *given)
+    done = subprocess.run(asked, cwd=desk, env=environment(), capture_output=True, text=True, timeout=60, check=False)
+
+    assert done.returncode == 2
+    assert f"{named}: a campaign goes on with the plan it began with" in done.stderr

@@ -152,6 +152,9 @@ def test_an_agent_whose_program_is_missing_is_ours_and_the_search_goes_on_later(
     assert "`harness explore --resume 1` goes on from there" in told
 
     (desk / "my_agent.toml").write_text(good)
+    for option, value in (("--seed", "7"), ("--rounds", "2"), ("--agent", "search"), ("--searches", "2")):
+        _, told = harness(desk, "explore", "--resume", option, value, code=2)
+        assert f"{option}: a search goes on with the plan it began with" in told
     said, _ = harness(desk, "explore", "--resume", "--json")
     assert said["searches"][0]["attempts"] == 6
 
