@@ -13,7 +13,6 @@ import re
 import sys
 import tempfile
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from asking import answering, completion, serving
+from waiting import becomes
 
 from harness.agents.base import (
     LOG_CHARACTERS,
@@ -244,10 +244,7 @@ def marked(folder: Path) -> list[str]:
 
 def none_is_left(folder: Path) -> bool:
     """Wait until a killed process has gone from `/proc` as well."""
-    until = time.monotonic() + 20
-    while (left := marked(folder)) and time.monotonic() < until:
-        time.sleep(0.02)
-    return not left
+    return becomes(lambda: not marked(folder))
 
 
 def state(folder: Path, without: Path) -> str:
@@ -261,9 +258,7 @@ def state(folder: Path, without: Path) -> str:
 
 def cancel_once_it_hangs(case: Case, assignment: Assignment) -> None:
     def cancel() -> None:
-        until = time.monotonic() + 60
-        while not (case.folder / "hanging").exists() and time.monotonic() < until:
-            time.sleep(0.02)
+        becomes((case.folder / "hanging").exists)
         assignment.cancel.set()
 
     threading.Thread(target=cancel, daemon=True).start()

@@ -9,13 +9,13 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from waiting import becomes, running
 
 from harness.agents.base import AgentError, AgentFault, Assignment, Hypothesis, Sibling, SiblingState, Step
 from harness.agents.processes import Watched
@@ -27,7 +27,7 @@ from harness.task.evaluator import Evaluator
 from sandbox.localjob import LocalJobs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 TASKS = Path(__file__).parents[2] / "examples" / "tasks"
 WITH_MOVES = ("circle_packing", "autocorrelation_first", "autocorrelation_third", "sums_and_differences", "lasso_path")
@@ -42,7 +42,7 @@ class Slow:
     direction = "max"
     file = "answer.json"
     def open(self, rng, family, effort):
-        time.sleep(60)
+        time.sleep(600)
     move = load = dump = keep = open
 MOVES = Slow()
 """
@@ -59,11 +59,11 @@ class Busy:
     direction = "max"
     file = "answer.json"
     def open(self, rng, family, effort):
-        helper = subprocess.Popen(["sleep", "60"])
+        helper = subprocess.Popen(["sleep", "600"])
         there = Path(__file__).with_name("ids")
         there.with_suffix(".new").write_text(f"{os.getpid()} {helper.pid}")
         there.with_suffix(".new").rename(there)
-        time.sleep(60)
+        time.sleep(600)
     move = load = dump = keep = open
 MOVES = Busy()
 """
@@ -111,21 +111,6 @@ def assignment(name: str, workspace: Path, **fields: object) -> Assignment:
 
 def answer_of(name: str) -> str:
     return "solver.py" if name == "lasso_path" else "answer.json"
-
-
-def running(process: int) -> bool:
-    """Return whether a process is there and no zombie that waits for whoever adopted it."""
-    try:
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def within(seconds: float, said: Callable[[], bool]) -> bool:
-    until = time.monotonic() + seconds
-    while not (there := said()) and time.monotonic() < until:
-        time.sleep(0.02)
-    return there
 
 
 def step(score: float | None, status: str = "ok") -> Step:
@@ -247,7 +232,7 @@ def test_what_another_agent_left_in_its_place_is_not_gone_on_from(
 def test_what_libraries_in_the_moves_print_is_no_answer(tmp_path: Path) -> None:
     moves = tmp_path / "moves.py"
     moves.write_text(
-        SLOW.replace("import json, time", "import os").replace("time.sleep(60)", "os.write(1, b'solved'); print(1); 1 / 0")
+        SLOW.replace("import json, time", "import os").replace("time.sleep(600)", "os.write(1, b'solved'); print(1); 1 / 0")
     )
     task = replace(reading.read(TASKS / "circle_packing"), moves=moves)
     agent = SearchAgent(task)
@@ -283,13 +268,13 @@ def test_what_the_moves_started_is_ended_with_an_attempt_that_takes_too_long(tmp
     task = replace(reading.read(TASKS / "circle_packing"), moves=moves)
     agent = SearchAgent(task)
     busy = replace(assignment("circle_packing", tmp_path / "w"), task=task, timeout_s=60.0)
-    threading.Thread(target=lambda: within(20, (tmp_path / "ids").exists) and busy.cancel.set()).start()
+    threading.Thread(target=lambda: becomes((tmp_path / "ids").exists) and busy.cancel.set()).start()
 
     with pytest.raises(AgentFault):
         agent.work(busy)
 
     worker, helper = map(int, (tmp_path / "ids").read_text().split())
-    assert within(5, lambda: not running(worker) and not running(helper))
+    assert becomes(lambda: not running(worker) and not running(helper))
     agent.close()
 
 
@@ -299,13 +284,13 @@ def test_a_process_in_the_middle_of_an_attempt_ends_when_the_harness_is_killed(t
     workspace = assignment("circle_packing", tmp_path / "w").workspace
     harness = subprocess.Popen([sys.executable, "-c", HARNESS, str(TASKS / "circle_packing"), str(moves), str(workspace)])
     try:
-        assert within(20, (tmp_path / "ids").exists)
+        assert becomes((tmp_path / "ids").exists)
     finally:
         harness.kill()
         harness.wait()
     worker, helper = map(int, (tmp_path / "ids").read_text().split())
     try:
-        assert within(5, lambda: not running(worker) and not running(helper))
+        assert becomes(lambda: not running(worker) and not running(helper))
     finally:
         for left in filter(running, (worker, helper)):
             os.kill(left, signal.SIGKILL)
@@ -314,7 +299,7 @@ def test_a_process_in_the_middle_of_an_attempt_ends_when_the_harness_is_killed(t
 @pytest.mark.parametrize(("way", "told"), [("os._exit(5)", "with code 5"), ("os.kill(os.getpid(), 9)", "by signal 9")])
 def test_a_process_that_ends_by_itself_is_an_error_of_ours(tmp_path: Path, way: str, told: str) -> None:
     moves = tmp_path / "moves.py"
-    moves.write_text(SLOW.replace("import json, time", "import os, time").replace("time.sleep(60)", way))
+    moves.write_text(SLOW.replace("import json, time", "import os, time").replace("time.sleep(600)", way))
     task = replace(reading.read(TASKS / "circle_packing"), moves=moves)
     agent = SearchAgent(task)
 
@@ -369,14 +354,13 @@ def test_moves_that_cannot_be_loaded_are_named_with_file_and_line(tmp_path: Path
 
 def test_moves_whose_import_hangs_are_an_error_that_names_the_file(tmp_path: Path) -> None:
     """The process is ended as well."""
-    hangs = (
-        "import os, time\nfrom pathlib import Path\nPath(__file__).with_name('id').write_text(str(os.getpid()))\ntime.sleep(60)\n"
-    )
+    noted = "Path(__file__).with_name('id').write_text(str(os.getpid()))"
+    hangs = f"import os, time\nfrom pathlib import Path\n{noted}\ntime.sleep(600)\n"
     with pytest.raises(AgentError, match=rf"{tmp_path}/moves.py: has not been imported after 3 s"):
         loading(tmp_path, hangs, load_s=3.0)
 
     left = tmp_path / "id"  # not there where a slow machine had not come to it
-    assert not left.exists() or within(5, lambda: not running(int(left.read_text())))
+    assert not left.exists() or becomes(lambda: not running(int(left.read_text())))
 
 
 def test_moves_that_end_their_process_while_they_are_imported_are_an_error(tmp_path: Path) -> None:
@@ -416,7 +400,7 @@ MOVES = Plans()
 @pytest.mark.parametrize("how", ["time", "cancel"])
 def test_a_plan_that_takes_too_long_is_an_attempt_that_did(tmp_path: Path, how: str) -> None:
     """Nothing of a task's moves runs in the harness, where nobody could end it."""
-    agent = loading(tmp_path, PLANS.replace("PLANNING", "time.sleep(60)"))
+    agent = loading(tmp_path, PLANS.replace("PLANNING", "time.sleep(600)"))
     slow = replace(assignment("circle_packing", tmp_path / "w"), timeout_s=0.5 if how == "time" else 60.0)
     if how == "cancel":
         threading.Timer(0.5, slow.cancel.set).start()
@@ -460,6 +444,7 @@ def test_its_processes_load_no_module_of_the_working_directory(tmp_path: Path, m
     for module in ("json", "importlib", "subprocess", "traceback"):
         (tmp_path / f"{module}.py").write_text("open('ran', 'w').close()\nraise SystemExit\n")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))  # one that says `.` would ask for them
     SearchAgent(reading.read(TASKS / "circle_packing")).close()
     watched = Watched()
     watched.mark()

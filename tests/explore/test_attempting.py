@@ -76,7 +76,7 @@ def test_b13_the_parents_snapshot_is_as_it_was(bench: Bench, tmp_path: Path) -> 
 
 
 def test_b14_b16_every_attempt_has_a_folder_of_its_own_and_none_is_left(bench: Bench) -> None:
-    together = threading.Barrier(3, timeout=10)
+    together = threading.Barrier(3, timeout=60)
 
     given = rolled(bench, lambda _: together.wait() and None)
 
@@ -86,7 +86,7 @@ def test_b14_b16_every_attempt_has_a_folder_of_its_own_and_none_is_left(bench: B
 
 
 def test_b17_what_one_try_writes_no_other_sees(bench: Bench) -> None:
-    together = threading.Barrier(3, timeout=10)
+    together = threading.Barrier(3, timeout=60)
     seen: list[list[str]] = []
 
     def writes(assignment: Assignment) -> None:

@@ -382,7 +382,7 @@ def test_a32_two_attempts_at_once_each_see_their_own_parent_and_siblings(bench: 
         "class Policy:\n    def __init__(self, c): pass\n    def decide(self, v):\n"
         "        if v.pending: return []\n        return [0, 0] if not v.attempts else [1, 2] if v.attempts == 2 else []\n"
     )
-    together, working = threading.Barrier(2, timeout=20), {}
+    together, working = threading.Barrier(2, timeout=60), {}
 
     def meet(assignment: Assignment) -> None:
         together.wait()
@@ -423,7 +423,7 @@ def test_a33_context_is_gone_after_every_outcome(
         "class Policy:\n    def __init__(self, c): pass\n    def decide(self, v):\n"
         "        return [0, 0, 0] if not v.attempts else [1, 2, 3] if v.attempts == 3 else []\n"
     )
-    together = threading.Barrier(3, timeout=20)
+    together = threading.Barrier(3, timeout=60)
 
     def meet(assignment: Assignment) -> None:
         together.wait()
