@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -43,7 +44,6 @@ from sandbox.base import SandboxError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from harness.models.base import Request
     from sandbox.api import Cost, View
@@ -591,15 +591,65 @@ def test_b37_nothing_is_written_through_a_link(folders: tuple[Path, Path, Path],
 def test_b37_a_move_that_fails_puts_back_what_was_there(folders: tuple[Path, Path, Path]) -> None:
     before, after, target = folders
     for folder in (before, target):
-        (folder / "z").write_text("file\n")
-    (after / "z").mkdir()
-    (after / "z" / "inner").write_text("deep\n")
+        (folder / "y").write_text("file\n")
+    for name in ("y", "z"):
+        (after / name).mkdir()
+        (after / name / "inner").write_text("deep\n")
+    (target / "z").write_text("in the way\n")
 
     with pytest.raises(InputError, match="nothing was changed"):
         copy_back(before, after, target)
 
-    assert (target / "src" / "solver.py").read_text() == "slow\n"
-    assert (target / "z").read_text() == "file\n"
+    assert {str(path.relative_to(target)): path.read_text() for path in target.rglob("*") if path.is_file()} == {
+        "src/solver.py": "slow\n",
+        "old.txt": "old\n",
+        "y": "file\n",
+        "z": "in the way\n",
+    }
+
+
+def _link(path: Path) -> None:
+    path.symlink_to("src")
+
+
+@pytest.mark.parametrize("put", [Path.touch, _link])
+@pytest.mark.parametrize("held", ["solver.py", None])
+def test_b37_a_folder_with_files_of_somebody_is_never_replaced(
+    folders: tuple[Path, Path, Path], put: Callable[[Path], None], held: str | None
+) -> None:
+    """The attempt put a file or a link where a folder was, empty or not; the target's folder holds one file more."""
+    before, after, target = folders
+    for folder in (before, target):
+        (folder / "z").mkdir()
+        if held is not None:
+            (folder / "z" / held).write_text("fast\n")  # the same as behind the link
+    put(after / "z")
+    (target / "z" / "mine.txt").write_text("untouched\n")
+
+    with pytest.raises(RefusedError, match="z changed there since; nothing was written"):
+        copy_back(before, after, target)
+
+    assert (target / "z" / "mine.txt").read_text() == "untouched\n"
+    assert (target / "old.txt").exists()
+
+
+@pytest.mark.parametrize("put", [Path.touch, _link])
+def test_b37_folders_files_and_links_change_places(folders: tuple[Path, Path, Path], put: Callable[[Path], None]) -> None:
+    """There and back; a file behind a link is not taken for one in its place, whatever it holds."""
+    before, after, target = folders
+    for folder in (before, target):
+        (folder / "z" / "deep").mkdir(parents=True)
+        (folder / "z" / "solver.py").write_text("fast\n")
+    put(after / "z")
+
+    copy_back(before, after, target)
+
+    assert changes(after, target) == []
+    assert not (target / "z").is_dir() or (target / "z").readlink() == Path("src")
+    copy_back(after, before, target)
+    assert changes(before, target) == []
+    assert (target / "z" / "solver.py").read_text() == "fast\n"
+    assert [path for path in target.iterdir() if path.name.startswith(".copy-back-")] == []
 
 
 def test_a_node_says_which_of_its_tries_was_kept() -> None:
