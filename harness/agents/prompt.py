@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from harness.agents.base import SiblingState
 from harness.propose.prompts.base import Foreign
 from harness.propose.prompts.fence import quoted
 from harness.propose.prompts.rendering import fenced
 
 if TYPE_CHECKING:
     from harness.agents.base import Assignment, Sibling, Step
+
+
+_STATES = {
+    SiblingState.IN_FLIGHT: "under way, no score yet",
+    SiblingState.SUCCEEDED: "succeeded",
+    SiblingState.FAILED: "failed, no score",
+}
 
 
 def prompt(assignment: Assignment) -> str:
@@ -31,9 +39,18 @@ def prompt(assignment: Assignment) -> str:
 
 
 def _step(step: Step) -> str:
-    return f"{step.attempt}: {step.status}, score {step.score}: {quoted(step.hypothesis, 500)}: {quoted(step.feedback, 1_000)}"
+    score = "no score" if step.score is None else f"score {step.score}"
+    tried = quoted(step.hypothesis, 500) if step.hypothesis else "what it tried is not known"
+    feedback = quoted(step.feedback, 1_000) if step.feedback else "no feedback"
+    return f"{step.attempt}: {step.status}, {score}: {tried}: {feedback}"
 
 
 def _sibling(sibling: Sibling) -> str:
-    said = quoted(sibling.hypothesis.sentence(), 500)
-    return f"{sibling.attempt}: {sibling.state.value}, score {sibling.score}, {quoted(sibling.strategy, 100)}: {said}"
+    said = sibling.hypothesis.sentence()
+    parts = [
+        _STATES[sibling.state],
+        "" if sibling.score is None else f"score {sibling.score}",
+        "" if not sibling.strategy else f"its approach: {quoted(sibling.strategy, 100)}",
+        "what it tries is not known" if not said else f"it sets out to try: {quoted(said, 500)}",
+    ]
+    return f"{sibling.attempt}: {', '.join(filter(None, parts))}"

@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from harness.agents.base import Assignment, Hypothesis, Sibling, SiblingState
+from harness.agents.base import Assignment, Hypothesis, Sibling, SiblingState, Step
 from harness.agents.prompt import prompt
 from harness.task.base import Scoring, Task
 from harness.tree import Direction
@@ -29,6 +29,17 @@ def test_siblings_are_shown_with_their_state() -> None:
     failed = Sibling("n2", SiblingState.FAILED, Hypothesis("grid", "hexagons"))
 
     assert "n2: failed" in prompt(replace(PLAIN, siblings=(failed,)))
+
+
+def test_what_is_not_known_yet_is_told_in_words() -> None:
+    silent = prompt(replace(PLAIN, siblings=(Sibling("n2", SiblingState.IN_FLIGHT, Hypothesis()),)))
+    known = Sibling("n3", SiblingState.SUCCEEDED, Hypothesis("grid", "hexagons"), "by rows", 0.5)
+    failed = prompt(replace(PLAIN, lineage=(Step("n1", None, "failed", "", ""),), siblings=(known,)))
+
+    assert "n2: under way, no score yet, what it tries is not known" in silent
+    assert 'n3: succeeded, score 0.5, its approach: "by rows", it sets out to try: "[grid] hexagons"' in failed
+    assert "n1: failed, no score: what it tried is not known: no feedback" in failed
+    assert "None" not in silent + failed
 
 
 def test_a_strategy_stands_once_before_the_intact_text() -> None:
