@@ -684,7 +684,7 @@ def trees_show(
 @trees_app.command("workspace", short_help="Write out what an attempt left.")
 def trees_workspace(
     context: typer.Context,
-    node: Annotated[str, typer.Argument(metavar="NODE", help="An attempt's id, such as a12.", show_default=False)],
+    node: Annotated[str, typer.Argument(metavar="NODE", help="An attempt's id, such as a12, or best.", show_default=False)],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder; with --apply one of yours.", show_default=False)],
     tree: Annotated[
         str | None, typer.Option("--tree", metavar="TREE", help="Name or digest of the tree; default that of the latest search.")

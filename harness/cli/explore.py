@@ -13,7 +13,7 @@ from harness.cli import policies
 from harness.cli.exits import Exit
 from harness.cli.livetree import Watched, watching
 from harness.cli.options import options
-from harness.cli.output import note, say, say_json, table
+from harness.cli.output import Once, note, say, say_json, table
 from harness.config import flag, without_password
 from harness.errors import InputError
 from harness.explore.base import SearchOver
@@ -57,7 +57,7 @@ def explore_command(request: Request, loaded: Loaded) -> int:
     settings = loaded.settings
     with wiring.open_store(settings, create=True) as store:
         candidate = steering(request.policy, loaded, store)
-        with exploring.stage(request.task, settings, store, candidate.origin, note) as stage:
+        with exploring.stage(request.task, settings, store, candidate.origin, Once()) as stage:
             version = store.record(candidate)
             begun = [stage.begin(version, settings.seed + place) for place in range(request.searches or 1)]
             note(
@@ -85,7 +85,7 @@ def _resume(request: Request, loaded: Loaded) -> int:
         search = unfinished(str(request.resume), store)
         settings = exploring.resumed(search, loaded.settings)
         # What steers was agreed to when the search began: nothing is asked again.
-        with exploring.stage(Path(search.plan.folder), settings, store, Origin.TEMPLATE, note) as stage:
+        with exploring.stage(Path(search.plan.folder), settings, store, Origin.TEMPLATE, Once()) as stage:
             note(f"search {search.number} of {search.plan.task} goes on")
             return _told(stage, [search], request, loaded)
 

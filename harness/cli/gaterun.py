@@ -19,7 +19,7 @@ from harness.store.records import Question
 from harness.words import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from harness.cli.gatesides import Sides
     from harness.cli.gatetrees import Given, HeldOut
@@ -43,6 +43,8 @@ class Case:
     settings: Settings
     by: str
     manifest: Path | None = None
+    tell: Callable[[str], None] = note
+    """Says what the sandbox has to say of itself."""
 
 
 def run(case: Case) -> Shown | None:
@@ -69,7 +71,7 @@ def run(case: Case) -> Shown | None:
     if settings.sandbox == "auto" and not settings.allow_local:
         settings = settings.model_copy(update={"sandbox": "docker"})
     # The store comes last: a command that cannot begin makes none.
-    with wiring.sandbox(settings, case.sides.origin, note) as sandbox, wiring.open_store(settings, create=True) as store:
+    with wiring.sandbox(settings, case.sides.origin, case.tell) as sandbox, wiring.open_store(settings, create=True) as store:
         return _Stage(case, store, sandbox).judged()
 
 

@@ -45,6 +45,19 @@ def note(text: str) -> None:
     sys.stderr.flush()
 
 
+class Once:
+    """Notes each thing once: a command that opens several sandboxes says of none again what holds for all."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def __call__(self, text: str) -> None:
+        """Note it, where that was not done before."""
+        if text not in self._told:
+            self._told.add(text)
+            note(text)
+
+
 def say_json(document: Any) -> None:
     """Write one JSON document to standard output."""
     say_exactly(json.dumps(document, allow_nan=False, indent=2) + "\n")

@@ -16,7 +16,7 @@ from harness.cli.explore import carried_out, steering
 from harness.cli.gatesides import Sides
 from harness.cli.gatetrees import Given
 from harness.cli.options import options
-from harness.cli.output import note, number
+from harness.cli.output import Once, note, number
 from harness.cli.policies import Named
 from harness.cli.progress import steps
 from harness.config import FIELDS, flag, without_password
@@ -71,10 +71,10 @@ def run_command(request: Request, loaded: Loaded) -> int:
         _refuse_another_plan(request, loaded)
     with wiring.open_store(loaded.settings, create=request.resume is None) as store:
         arms = [_unfinished(str(request.resume), store)] if request.resume is not None else _begun(request, loaded, store)
-        under_way = arms[0]
+        under_way, tell = arms[0], Once()
         try:
             for under_way in arms:
-                _Arm(under_way, _settings(under_way, loaded), store).carry_out()
+                _Arm(under_way, _settings(under_way, loaded), store, tell).carry_out()
         except KeyboardInterrupt:
             note(f"stopped; what has ended is recorded, and {_command(under_way, loaded)} goes on from there")
             return Exit.INTERRUPTED
@@ -159,11 +159,12 @@ def _unfinished(named: str, store: Store) -> Campaign:
 
 @dataclass(frozen=True, slots=True)
 class _Arm:
-    """A campaign with the settings that hold for it, and the store that it stands in."""
+    """A campaign with the settings that hold for it, and the store that it stands in; `tell` says what sandboxes have to say."""
 
     campaign: Campaign
     settings: Settings
     store: Store
+    tell: Once
 
     def carry_out(self) -> None:
         """Take the campaign to its end from wherever it stands."""
@@ -191,7 +192,7 @@ class _Arm:
             return
         version = campaigns.steering(self.store, self.campaign)
         arm = "fixed arm, " if plan.fixed else ""
-        with exploring.stage(Path(plan.folder), self.settings, self.store, version.candidate.origin, note) as stage:
+        with exploring.stage(Path(plan.folder), self.settings, self.store, version.candidate.origin, self.tell) as stage:
             note(f"{arm}cycle {cycle} of {plan.cycles}: v{version.number} steers {counted(plan.searches, 'search')}")
             for place in range(1, plan.searches + 1):
                 self._one_search(cycle, place, version, stage)
@@ -257,7 +258,7 @@ class _Arm:
         note(f"cycle {cycle}: run {run.number} develops {counted(run.plan.versions, 'version')} over {trees}")
         proposer = developing.proposer(run, settings, self.store)
         words = f"cycle {cycle}, version 1 of {run.plan.versions}"
-        with wiring.sandbox(settings, origin, note) as sandbox, steps() as progress:
+        with wiring.sandbox(settings, origin, self.tell) as sandbox, steps() as progress:
             judge = wiring.SandboxJudge(
                 self.store,
                 sandbox,
@@ -312,7 +313,9 @@ class _Arm:
         lucks = {digest: rows[digest].luck for digest in names}
         scored = frozenset(digest for digest in names if rows[digest].best is not None)
         ours, theirs = (Named(f"v{one.number}", one.candidate, one.number) for one in (version, incumbent))
-        gaterun.run(gaterun.Case(Sides(ours, theirs), Given(names, lucks, scored), settings, self.campaign.mark(cycle)))
+        gaterun.run(
+            gaterun.Case(Sides(ours, theirs), Given(names, lucks, scored), settings, self.campaign.mark(cycle), tell=self.tell)
+        )
 
 
 def _command(campaign: Campaign, loaded: Loaded) -> str:

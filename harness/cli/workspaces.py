@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from harness.tree import Attempt, Tree
 
 
+BEST = "best"
+"""Stands for the attempt with the best score, the first of several."""
+
+
 def workspace(
     node: str, folder: Path, named: str | None, settings: Settings, *, apply: bool, dry_run: bool, as_json: bool
 ) -> int:
@@ -36,14 +40,16 @@ def workspace(
     attempt = _attempt(node, tree)
     start = tree.source.get("start_snapshot")
     if attempt.snapshot is None or (apply and not isinstance(start, str)):
-        raise InputError(f"node {node!r} of {tree.name}: its workspace was not kept, as that of a search of ours would have been")
+        raise InputError(
+            f"node {attempt.id!r} of {tree.name}: its workspace was not kept, as that of a search of ours would have been"
+        )
     snapshots = wiring.snapshots(settings)
     if not apply:
         snapshots.restore(attempt.snapshot, folder)
         if as_json:
-            say_json({"tree": tree.digest, "node": node, "snapshot": attempt.snapshot, "folder": str(folder)})
+            say_json({"tree": tree.digest, "node": attempt.id, "snapshot": attempt.snapshot, "folder": str(folder)})
         else:
-            say(f"{folder}: the workspace of {node} of {tree.name}")
+            say(f"{folder}: the workspace of {attempt.id} of {tree.name}")
         return Exit.DONE
     with tempfile.TemporaryDirectory() as room:
         before, after = Path(room) / "before", Path(room) / "after"
@@ -51,7 +57,7 @@ def workspace(
         snapshots.restore(attempt.snapshot, after)
         made = copy_back(before, after, folder, dry_run=dry_run)
     if as_json:
-        say_json({"tree": tree.digest, "node": node, "dry_run": dry_run, "changes": [asdict(change) for change in made]})
+        say_json({"tree": tree.digest, "node": attempt.id, "dry_run": dry_run, "changes": [asdict(change) for change in made]})
         return Exit.DONE
     for change in made:
         say(f"{change.kind.value:8} {change.path}")
@@ -86,4 +92,10 @@ def _attempt(node: str, tree: Tree) -> Attempt:
     for attempt in tree.attempts:
         if attempt.id == node:
             return attempt
-    raise InputError(f"tree {tree.name}: no attempt is called {node!r}; `harness trees show {tree.name}` shows them")
+    if node != BEST:
+        shows = f"`harness trees show {tree.name}` shows them, and {BEST} is the one with the best score"
+        raise InputError(f"tree {tree.name}: no attempt is called {node!r}; {shows}")
+    scored = [(score, attempt) for score, attempt in zip(tree.scores[1:], tree.attempts, strict=True) if score is not None]
+    if not scored:
+        raise InputError(f"tree {tree.name}: no attempt has a score, and so none is the best; name one")
+    return max(scored, key=lambda pair: pair[0])[1]

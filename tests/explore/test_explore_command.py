@@ -113,8 +113,11 @@ def test_a_task_may_bring_its_command_along_and_a_name_that_is_none_lists_the_kn
     lines = (desk / "my_agent.toml").read_text()
     (desk / "count" / "task.toml").write_text(f"{TASK}[agent.command]\n{lines}")
 
-    said, _ = harness(desk, "explore", "count", "--agent", "command", "--sandbox", "local", "--attempts", "2", "--json")
+    said, told = harness(desk, "explore", "count", "--agent", "command", "--sandbox", "local", "--attempts", "2", "--json")
     assert said["searches"][0]["best"] == 1.0
+    left_open = [line for line in told.splitlines() if line.startswith("      - ")]
+    assert left_open
+    assert len(left_open) == len(set(left_open))
 
     _, told = harness(desk, "explore", "count", "--agent", "nobody", "--sandbox", "local", code=2)
     assert "agent 'nobody' is not known; expected search, model:NAME, command:" in told
@@ -128,6 +131,9 @@ def test_a_nodes_workspace_can_be_written_out_and_brought_back(desk: Path) -> No
     harness(desk, "trees", "workspace", "a1", "out", "--tree", name)
     assert (desk / "out" / "answer.txt").read_text() == "1"
     assert (desk / "out" / ".agent" / "hypothesis.json").exists()
+    best, _ = harness(desk, "trees", "workspace", "best", "the-best", "--tree", name, "--json")
+    assert best["node"] == "a1"
+    assert (desk / "the-best" / "answer.txt").read_text() == "1"
     _, told = harness(desk, "trees", "workspace", "a9", "other", "--tree", name, code=2)
     assert "no attempt is called 'a9'" in told
 
