@@ -159,25 +159,27 @@ def reached(tree: Tree, quality: float) -> int | None:
 
 
 def _attempts_saved(name: str, fixed: Sequence[Tree], theirs: Sequence[Tree]) -> Iterator[Row]:
-    ratios, missed, better = [], 0, 0
+    """Yield what is saved in pairs, and by the mean curves of both arms."""
+    ratios, missed = [], 0
     for mine, their in zip(fixed, theirs, strict=True):
         quality = mine.top or 0.0
         needed = reached(their, quality)
         missed += needed is None
-        better += (their.top or 0.0) >= quality
         ratios.append((reached(mine, quality) or 1) / max(1, 2 * ATTEMPTS if needed is None else needed))
     ratio, low, high = _interval(np.log(ratios))
     shown = f"{math.exp(ratio):.2f} ({math.exp(low):.2f} to {math.exp(high):.2f})"
-    yield Row(f"{name}: attempts to the fixed arm's final quality, saved", f"{shown} x", ">= 1.7 x", math.exp(ratio) >= WISH)
+    yield Row(f"{name}: attempts to the fixed arm's final quality, saved", f"{shown} x", f">= {WISH} x", math.exp(ratio) >= WISH)
     yield Row(f"{name}: evolved searches that got there", f"{len(fixed) - missed} of {len(fixed)}", "", None)
     ends = [[best_so_far(tree.scores)[-1] or 0.0 for tree in arm] for arm in (fixed, theirs)]
     curve = np.mean([_curve(tree, 2 * ATTEMPTS) for tree in theirs], axis=0)
     goal = float(np.mean(ends[0]))
     first = next((place for place, value in enumerate(curve) if value >= goal), None)
     own = np.mean([_curve(tree, 2 * ATTEMPTS) for tree in fixed], axis=0)
-    needed = next(place for place, value in enumerate(own) if value >= goal - 1e-12)
-    words = "never" if first is None else f"{needed} / {first} = {needed / max(first, 1):.2f} x"
-    yield Row(f"{name}: the same for the mean curves", words, ">= 1.7 x", first is not None and needed / max(first, 1) >= WISH)
+    first_fixed = next(place for place, value in enumerate(own) if value >= goal - 1e-12)
+    words = "never" if first is None else f"{first_fixed} / {first} = {first_fixed / max(first, 1):.2f} x"
+    yield Row(
+        f"{name}: the same for the mean curves", words, f">= {WISH} x", first is not None and first_fixed / max(first, 1) >= WISH
+    )
     spent = np.mean([len(tree.attempts) for tree in theirs])
     yield Row(
         f"{name}: attempts of an evolved search, best score minus fixed", f"{spent:.0f}, {np.mean(ends[1]) - goal:+.2g}", "", None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.agents.base import AgentFault, Assignment, Hypothesis, Work
+from harness.agents.base import LOG_CHARACTERS, AgentFault, Assignment, Hypothesis, Work
 from harness.explore.rollouts import Made
 from harness.explore.takeover import Fixed, missing, told
 from harness.task.base import Assessment
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from harness.agents.base import Agent, Sibling, Step
     from harness.task.base import Task
     from harness.workspaces.base import Snapshots
-
-_LOG_CHARACTERS = 8_000
 
 
 class Assesses(Protocol):
@@ -143,7 +141,7 @@ class Attempting:
             return pick.snapshot, f"The workspace cannot be kept: {fault}."
 
     def _node(self, pick: Pick, work: Work, found: Assessment, snapshot: str, rollout: str) -> Attempt:
-        told_more = {"strategy": work.strategy, "rollout": rollout, "log": work.log[-_LOG_CHARACTERS:]}
+        told_more = {"strategy": work.strategy, "rollout": rollout, "log": work.log[-LOG_CHARACTERS:]}
         extra: dict[str, Any] = {"agent": self.agent.name} | {name: said for name, said in told_more.items() if said}
         if work.hypothesis != Hypothesis():
             extra["hypothesis_parts"] = asdict(work.hypothesis)

@@ -106,13 +106,14 @@ def snapshots(connection: Connection) -> set[str]:
 
 def problems(connection: Connection) -> Iterator[str]:
     """Tell which decisions or attempts are missing, or belong to nothing."""
+    links = select(tables.attempts.c.attempt, tables.attempts.c.parent)
     for number in connection.execute(select(tables.searches.c.number).order_by(tables.searches.c.number)).scalars():
         for table, what in ((tables.decisions, "decision"), (tables.attempts, "attempt")):
             found = connection.execute(select(table.c.number).where(table.c.search == number).order_by(table.c.number)).scalars()
             numbers = list(found)
             if numbers != list(range(1, len(numbers) + 1)):
                 yield f"search {number}: the numbers of its {what}s have a gap"
-        made = {row.attempt: row.parent for row in connection.execute(select(tables.attempts).filter_by(search=number))}
+        made = {row.attempt: row.parent for row in connection.execute(links.where(tables.attempts.c.search == number))}
         lost = sorted(parent for parent in set(made.values()) if parent is not None and parent not in made)
         if lost:
             yield f"search {number}: attempts continue attempt {lost[0]}, which is not on record"

@@ -24,12 +24,13 @@ import numpy as np
 
 from harness.agents.search.walk import Effort, EffortFault, Genome, Moves, SolverFault, State, Walk, walked, ways
 from harness.errors import InputError
+from harness.task.base import AGENT_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import TextIO
 
-STATE = ".agent/search.json"
+STATE = f"{AGENT_FOLDER}/search.json"
 
 
 class TaskMoves(Moves, Protocol):
