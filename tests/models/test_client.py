@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -178,7 +179,7 @@ def test_an_address_where_nobody_answers_says_so() -> None:
 
 def test_a_slow_model_is_not_waited_for_nor_asked_again(llmock: LLMock) -> None:
     """It may have been paid for already."""
-    llmock.delay(5, times=None)
+    llmock.delay(30, times=None)
     began = time.monotonic()
 
     error = error_of(Retried(client(llmock.base_url())), asked(timeout_s=0.4))
@@ -186,7 +187,7 @@ def test_a_slow_model_is_not_waited_for_nor_asked_again(llmock: LLMock) -> None:
     assert isinstance(error, ModelTimeout)
     assert error.billed
     assert "no answer in 0.4 s" in str(error)
-    assert time.monotonic() - began < 4
+    assert time.monotonic() - began < 20
 
 
 def test_a_server_that_drips_is_timed_out_as_a_whole() -> None:
@@ -220,11 +221,11 @@ def test_a_provider_whose_client_is_not_installed_names_what_to_install() -> Non
 
 def test_ctrl_c_ends_a_call_that_is_under_way() -> None:
     """In a process of its own: the signal is for the whole program."""
-    began: list[float] = []
+    began, ended = threading.Event(), threading.Event()
 
     def hang(handler: Any) -> None:
-        began.append(time.monotonic())
-        time.sleep(5)
+        began.set()
+        ended.wait(60)
 
     program = (
         "import sys; from asking import asked; from harness.models import client, naming, retried\n"
@@ -236,13 +237,13 @@ def test_ctrl_c_ends_a_call_that_is_under_way() -> None:
         command = [sys.executable, "-c", program, f"openai-compatible:m@{url}"]
         path = os.pathsep.join((str(PROJECT), str(PROJECT / "tests")))
         with subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, stdout=subprocess.PIPE, text=True) as process:
-            while not began and process.poll() is None:
-                time.sleep(0.05)
+            while not began.wait(0.05) and process.poll() is None:
+                pass
             process.send_signal(signal.SIGINT)
-            told, _ = process.communicate(timeout=20)
+            told, _ = process.communicate(timeout=30)
+        ended.set()
 
     assert told == "interrupted\n"
-    assert time.monotonic() - began[0] < 4
 
 
 @pytest.mark.slow
