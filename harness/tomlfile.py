@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _MOST_BYTES = 2**20
 """No more of a file is read."""
+_LARGEST = 2**63
+_TOO_LARGE = "holds a whole number of more than 64 bits; expected none above 2^63"
 _TABLE = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]\s*(#.*)?$")
 
 
@@ -66,10 +68,23 @@ def parse(name: str, raw: bytes, wanted: str, example: str) -> TomlFile:
         raise InputError(f"{name}: has more than {_MOST_BYTES} bytes; expected a {wanted}")
     try:
         text = raw.decode()
-        return TomlFile(name, text, tomllib.loads(text))
+        values = tomllib.loads(text)
     except UnicodeDecodeError as error:
         raise InputError(f"{name}: byte {error.start + 1} is not UTF-8; expected a TOML file") from error
     except RecursionError:
         raise InputError(f"{name}: nests too deep; expected lines such as {example}") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{name}: not TOML: {error}; expected lines such as {example}") from error
+    except ValueError:  # Python's own limit of digits
+        raise InputError(f"{name}: {_TOO_LARGE}") from None
+    if not _are_small(values):
+        raise InputError(f"{name}: {_TOO_LARGE}")
+    return TomlFile(name, text, values)
+
+
+def _are_small(value: Any) -> bool:
+    """Return whether all whole numbers fit in 64 bits, as TOML has it: a larger one is no float, and may not be printed."""
+    if isinstance(value, int):
+        return -_LARGEST <= value < _LARGEST
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return all(map(_are_small, inner))

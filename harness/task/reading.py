@@ -29,6 +29,7 @@ _PROGRAM = "evaluate.py"
 COMMAND = ("python3", "-I", f"{{evaluator}}/{_PROGRAM}", "{workspace}")
 """The evaluator of a task that names none."""
 
+_NOT_SEEN = "a folder without the evaluator, which no agent and no candidate may see"
 _MIB = 2**20
 LIMITS = {
     "cpu_s": "cpu_s",
@@ -73,6 +74,8 @@ def read(folder: Path) -> Task:
     moves = search.path("moves", is_folder=False) if "moves" in search.values else None
     scoring = _scoring(evaluate)
     begin = start.path("folder", is_folder=True)
+    if scoring.folder.resolve().is_relative_to(begin.resolve()):
+        start.refuse("folder", _NOT_SEEN)
     return Task(
         name=top.word("name"),
         statement=top.word("statement"),
@@ -121,6 +124,8 @@ def _scoring(evaluate: Table) -> Scoring:
     if not folder.is_dir():
         evaluate.refuse("folder", f"a folder that is there; {folder} is none")
     given = evaluate.path("given", is_folder=True) if "given" in evaluate.values else None
+    if given is not None and folder.resolve().is_relative_to(given.resolve()):
+        evaluate.refuse("given", _NOT_SEEN)
     run = evaluate.words("run") if "run" in evaluate.values else ()
     command = evaluate.words("command") if "command" in evaluate.values else COMMAND
     if command == COMMAND and not (folder / _PROGRAM).is_file():

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from harness.errors import InputError
+from harness.errors import InputError, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,8 +70,12 @@ class Table:
     def words(self, key: str) -> tuple[str, ...]:
         """Return a list of strings, none of them empty."""
         value = self.values.get(key)
-        if not isinstance(value, list) or not value or not all(isinstance(word, str) and word for word in value):
-            self.refuse(key, "a list of strings, none of them empty")
+        if (
+            not isinstance(value, list)
+            or not value
+            or not all(isinstance(word, str) and word and "\0" not in word for word in value)
+        ):
+            self.refuse(key, "a list of strings, none of them empty or with a zero byte")
         return tuple(value)
 
     def number(self, key: str, above: float = -math.inf) -> float | None:
@@ -100,6 +104,12 @@ class Table:
         if pure.is_absolute() or ".." in pure.parts or not pure.parts:
             self.refuse(key, f"the name of a {kind} inside {self.folder}")
         path = self.folder / pure
-        if not (path.is_dir() if is_folder else path.is_file()):
+        try:
+            is_there = path.is_dir() if is_folder else path.is_file()
+        except OSError as error:  # such as a name that is too long
+            self.refuse(key, f"a {kind} that is there; {reason_of(error)}")
+        if not is_there:
             self.refuse(key, f"a {kind} that is there; {path} is none")
+        if not path.resolve().is_relative_to(self.folder.resolve()):
+            self.refuse(key, f"the name of a {kind} inside {self.folder}; a link leads out of it")
         return path

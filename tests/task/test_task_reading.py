@@ -141,6 +141,13 @@ def test_everything_that_a_task_can_say_is_read(tmp_path: Path) -> None:
             "'agent.command.command' is missing; expected",
         ),
         (("[evaluate]", "[evaluate"), 0, "not TOML"),
+        (("[evaluate]", f"best_known = {10**30}\n\n[evaluate]"), 0, "holds a whole number of more than 64 bits"),
+        (("[evaluate]", f"[allowance]\nusd = {'9' * 5_000}\n\n[evaluate]"), 0, "holds a whole number of more than 64 bits"),
+        (('["answer.txt"]', f"[[0x{'f' * 5_000}]]"), 0, "holds a whole number of more than 64 bits"),
+        (("[evaluate]", f"[evaluate]\ngiven = '{'a' * 5_000}'"), 9, "expected a folder that is there; file name too long"),
+        (("[evaluate]", "[evaluate]\ngiven = 'evaluator'"), 9, "expected a folder without the evaluator"),
+        (("[evaluate]", "[start]\nfolder = 'evaluator'\n\n[evaluate]"), 9, "expected a folder without the evaluator"),
+        (("python3", "python\\u0000"), 9, "none of them empty or with a zero byte"),
     ],
 )
 def test_wrong_value_is_named_by_file_line_and_wish(tmp_path: Path, change: tuple[str, str], line: int, words: str) -> None:
@@ -180,4 +187,14 @@ def test_link_in_a_task_is_refused(tmp_path: Path) -> None:
     (folder / "evaluator" / "secret").symlink_to("/etc/hostname")
 
     with pytest.raises(InputError, match=r"evaluator/secret: is a link"):
+        read(folder)
+
+
+def test_link_out_of_a_task_is_refused_wherever_it_stands_in_a_path(tmp_path: Path) -> None:
+    """What lies outside is nothing that a candidate may be given."""
+    (tmp_path / "outside" / "inner").mkdir(parents=True)
+    folder = written(tmp_path / "t", TOML + 'given = "by/inner"\n')
+    (folder / "by").symlink_to(tmp_path / "outside")
+
+    with pytest.raises(InputError, match=r"task\.toml:10: .* a link leads out of it"):
         read(folder)
