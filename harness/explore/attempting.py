@@ -59,6 +59,11 @@ class Pick:
         return f"a{self.number}"
 
 
+def is_agents_fault(attempt: Attempt) -> bool:
+    """Return whether the agent failed, or ran out of time, so that no evaluator was asked about what it left."""
+    return attempt.status in {"failed", "timeout"} and attempt.cost.get("evaluator_seconds") == 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Attempting:
     """Makes the attempts of one search. Called from several threads at once; attempts share nothing but what is here."""

@@ -14,8 +14,9 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from harness.agents.base import AgentError
 from harness.errors import InputError
-from harness.explore.attempting import Pick
+from harness.explore.attempting import Pick, is_agents_fault
 from harness.explore.base import AttemptEnded, Decided, FellBack, SearchOver
 from harness.explore.caps import Used, cap_in_the_way, limit_reached, spent_already
 from harness.explore.live import LiveTree
@@ -42,6 +43,10 @@ if TYPE_CHECKING:
     from harness.store import Store
     from sandbox.api import Cost
     from sandbox.base import GuestLimits, Sandbox
+
+
+_BATCHES = 2
+"""An agent that fails in the same way for so many batches from the start on is taken for one that cannot work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ class _Run:
         self._places = Places()
         self._registry = Registry()
         self._fallbacks: list[dict[str, Any]] = []
+        self._made = 0  # attempts that ended since the search was taken up
         self._before_s = 0.0
         self._began = time.monotonic()
         self._cancel = threading.Event()
@@ -279,7 +285,29 @@ class _Run:
             ended.append(finished)
         if trouble is not None:
             raise trouble
+        self._made += len(ended)
+        self._refuse_a_dead_agent()
         return ended
+
+    def _refuse_a_dead_agent(self) -> None:
+        """Stop where the agent has failed in the same way ever since the start, for as many attempts as two batches hold.
+
+        Only those that were made since the search was taken up count, so that whoever has mended the agent can go on.
+
+        Raises:
+            AgentError: it has.
+        """
+        enough = _BATCHES * self.plan.limits.max_batch
+        if self._made < enough:
+            return
+        attempts = [one.attempt for one in self.recorded.values()]
+        ways = {(one.status, one.feedback) for one in attempts}
+        if len(ways) == 1 and all(is_agents_fault(one) for one in attempts):
+            ((status, feedback),) = ways
+            raise AgentError(
+                f"agent {self.plan.agent}: all {len(attempts)} attempts so far are {status}, and in the same way: {feedback}; "
+                "see that it works, and go on"
+            )
 
     def record(self, finished: Finished) -> None:
         """Take an attempt that is on record into the figures."""

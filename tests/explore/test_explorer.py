@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from live_parts import ONE_AT_A_TIME, WIDE_THEN_DEEP, Bench, Counts, breaks, fails, naps
 
-from harness.agents.base import AgentFault, SiblingState, Work
+from harness.agents.base import AgentError, AgentFault, SiblingState, Work
 from harness.agents.prompt import prompt
 from harness.errors import HarnessError, InputError
 from harness.explore.base import AttemptEnded, Decided, FellBack, SearchOver
@@ -509,3 +509,62 @@ def test_a_search_that_has_ended_cannot_be_taken_up(bench: Bench, sandbox: Local
 
     with pytest.raises(InputError, match="search 1 has ended"):
         run(bench, done.search, sandbox)
+
+
+def says_no(_: Assignment) -> None:
+    raise AgentFault("the agent ended with exit code 1")
+
+
+def says_no_but_once(assignment: Assignment) -> None:
+    if assignment.attempt != "a9":
+        says_no(assignment)
+
+
+def says_each_time_another_no(assignment: Assignment) -> None:
+    raise AgentFault(f"the agent ended with exit code 1 at {assignment.attempt}")
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_an_agent_that_fails_in_the_same_way_from_the_start_stops_the_search_and_goes_on_once_mended(
+    tmp_path: Path, sandbox: LocalSandbox, mode: Mode
+) -> None:
+    """Two batches of it are enough; all that was made is on record, and as many are tried again."""
+    bench = Bench(tmp_path, Counts(says_no))
+    search = bench.begin(ONE_AT_A_TIME, mode=mode, limits=Limits(40, 3, 30))
+    for made in (6, 12):
+        with pytest.raises(AgentError, match="attempts so far are failed, and in the same way: the agent ended with exit code 1"):
+            run(bench, search, sandbox)
+        assert made <= len(bench.store.attempts(search)) < 30
+    bench.agent = Counts()
+
+    last = over(run(bench, search, sandbox))
+
+    assert (last.attempts, last.search.stop) == (30, SearchStop.MAX_ATTEMPTS)
+    bench.store.close()
+
+
+@pytest.mark.parametrize("behave", [says_no_but_once, says_each_time_another_no])
+def test_a_search_whose_attempts_do_not_all_fail_alike_goes_on(
+    tmp_path: Path, sandbox: LocalSandbox, behave: Callable[[Assignment], None]
+) -> None:
+    bench = Bench(tmp_path, Counts(behave))
+    search = bench.begin(ONE_AT_A_TIME, limits=Limits(40, 8, 24))
+
+    assert over(run(bench, search, sandbox)).attempts == 24
+    bench.store.close()
+
+
+class Babbles(Counts):
+    """Leaves what the evaluator calls invalid."""
+
+    def work(self, assignment: Assignment) -> Work:
+        """Write words where a number is wanted."""
+        (assignment.workspace / "answer.txt").write_text("no number")
+        return Work()
+
+
+def test_answers_that_are_invalid_stop_nothing(tmp_path: Path, sandbox: LocalSandbox) -> None:
+    bench = Bench(tmp_path, Babbles())
+
+    assert over(run(bench, bench.begin(ONE_AT_A_TIME, limits=Limits(40, 1, 5)), sandbox)).attempts == 5
+    bench.store.close()
