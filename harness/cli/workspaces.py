@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from harness import wiring
 from harness.cli.exits import Exit
-from harness.cli.output import say, say_json
+from harness.cli.output import one_line, say, say_json
 from harness.errors import InputError
 from harness.explore.copyback import copy_back
 from harness.words import counted
@@ -60,7 +60,7 @@ def workspace(
         say_json({"tree": tree.digest, "node": attempt.id, "dry_run": dry_run, "changes": [asdict(change) for change in made]})
         return Exit.DONE
     for change in made:
-        say(f"{change.kind.value:8} {change.path}")
+        say(one_line(f"{change.kind.value:8} {change.path}"))
     would = "would be changed" if dry_run else "changed"
     say(f"{folder}: {counted(len(made), 'file')} {would}")
     return Exit.DONE

@@ -35,6 +35,9 @@ GRACE_S = 3_600.0
 MOST_BYTES = 256 * 2**20
 MOST_ENTRIES = 20_000
 DEEPEST = 64
+_PATH_BYTES = 3_000
+"""Longer paths no folder could be restored to: a system call takes 4,096 bytes, and what is above the workspace counts."""
+_SHOWN = 200
 _LOOSE = 16
 """More new objects than this become a pack."""
 _FOLDER, _PLAIN, _PROGRAM, _LINK = 0o040000, 0o100644, 0o100755, 0o120000
@@ -63,6 +66,8 @@ class _Tally:
         self.size += size
         if len(place) > DEEPEST:
             raise WorkspaceFault(f"{shown!r} lies more than {DEEPEST} folders deep")
+        if len(b"/".join(place)) > _PATH_BYTES:
+            raise WorkspaceFault(f"the path {shown[:_SHOWN]!r}… has more than {_PATH_BYTES} bytes")
         if self.entries > MOST_ENTRIES:
             raise WorkspaceFault(f"the workspace has more than {MOST_ENTRIES} files and folders")
         if self.size > MOST_BYTES:

@@ -99,6 +99,19 @@ def test_a_pipe_is_refused(snapshots: GitSnapshots, tmp_path: Path) -> None:
         snapshots.take(tmp_path / "w")
 
 
+def test_a_path_that_no_restore_could_write_is_refused_when_it_is_taken(snapshots: GitSnapshots, tmp_path: Path) -> None:
+    """Each name is short enough, and folder by folder whoever made it got there."""
+    inside = os.open(tmp_path, os.O_RDONLY)
+    for name in ["w", *["n" * 250] * 20]:
+        os.mkdir(name, dir_fd=inside)
+        outside, inside = inside, os.open(name, os.O_RDONLY, dir_fd=inside)
+        os.close(outside)
+    os.close(inside)
+
+    with pytest.raises(WorkspaceFault, match="has more than 3000 bytes"):
+        snapshots.take(tmp_path / "w")
+
+
 def test_too_much_is_refused_before_it_is_read(snapshots: GitSnapshots, tmp_path: Path) -> None:
     (tmp_path / "w").mkdir()
     with (tmp_path / "w" / "sparse").open("wb") as stream:
