@@ -30,6 +30,7 @@ COMMAND = ("python3", "-I", f"{{evaluator}}/{_PROGRAM}", "{workspace}")
 """The evaluator of a task that names none."""
 
 _NOT_SEEN = "a folder without the evaluator, which no agent and no candidate may see"
+_NAME_CHARACTERS = 200
 _MIB = 2**20
 LIMITS = {
     "cpu_s": "cpu_s",
@@ -77,7 +78,7 @@ def read(folder: Path) -> Task:
     if scoring.folder.resolve().is_relative_to(begin.resolve()):
         start.refuse("folder", _NOT_SEEN)
     return Task(
-        name=top.word("name"),
+        name=_name(top),
         statement=top.word("statement"),
         direction=_direction(top),
         folder=folder,
@@ -102,6 +103,13 @@ def read(folder: Path) -> Task:
 def _programs(moves: Path | None) -> list[Path]:
     """Return the search agent's file and the Python files beside it, which it may import."""
     return [] if moves is None else [moves, *moves.parent.glob("*.py")]
+
+
+def _name(top: Table) -> str:
+    name = top.word("name")
+    if len(name) > _NAME_CHARACTERS or not name.isprintable():
+        top.refuse("name", f"one line of at most {_NAME_CHARACTERS} characters that can be printed")
+    return name
 
 
 def _direction(top: Table) -> Direction:
