@@ -7,12 +7,16 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import structlog
+
 from harness.models.base import ModelError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from harness.models.base import Answer, Model, Request
+
+log = structlog.get_logger()
 
 TRIES = 5
 FIRST_WAIT_S = 0.5
@@ -62,11 +66,13 @@ class Retried:
         return min(LONGEST_WAIT_S, self._first_wait_s * 2.0 ** (tried - 1) * (1 + spread / 2))
 
     def _hold_off(self, error: ModelError, backoff_s: float) -> None:
+        wait_s = max(error.wait_s or 0.0, backoff_s)
+        log.warning("model.held_off", model=self.name, wait_s=round(wait_s, 1), reason=str(error))
         if error.wait_s is None:
-            self._sleep(backoff_s)
+            self._sleep(wait_s)
             return
         with self._lock:
-            self._free_at = max(self._free_at, time.monotonic() + max(error.wait_s, backoff_s))
+            self._free_at = max(self._free_at, time.monotonic() + wait_s)
 
     def _wait_until_free(self) -> None:
         with self._lock:

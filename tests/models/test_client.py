@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from asking import answering, asked, completion, error_of, serving
+from structlog.testing import capture_logs
 
 from harness.models import naming
 from harness.models.base import ContextOverflow, Finish, Message, ModelTimeout, Role, Usage
@@ -127,7 +128,13 @@ def test_a_request_that_is_turned_down_is_not_sent_again(status: int, llmock: LL
 def test_a_provider_that_is_busy_is_asked_again(status: int, llmock: LLMock) -> None:
     llmock.reply("at last").fail(status, times=2, retry_after=0.2)
 
-    answer = Retried(client(llmock.base_url()), first_wait_s=0.05).complete(asked())
+    with capture_logs() as logged:
+        answer = Retried(client(llmock.base_url()), first_wait_s=0.05).complete(asked())
+
+    (told, *_) = logged
+    assert (told["event"], told["log_level"]) == ("model.held_off", "warning")
+    assert str(status) in told["reason"]
+    assert told["wait_s"] >= 0.0
 
     assert answer.text
     assert answer.latency_s > 0.4
