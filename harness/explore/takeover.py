@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from harness.task.base import AGENT_FOLDER
-from harness.workspaces.git import DEEPEST
+from harness.workspaces.tree import DEEPEST
 from sandbox.removal import remove
 
 if TYPE_CHECKING:

@@ -12,66 +12,25 @@ import hashlib
 import os
 import re
 import shutil
-import stat
 import tempfile
 import time
-import zlib
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from harness.errors import reason_of
 from harness.workspaces.base import WorkspaceError, WorkspaceFault
-from harness.workspaces.tree import require_links, require_name
+from harness.workspaces.objects import FOLDER, OPEN_FOLDER, reach, read_folder, read_whole, write_folder
+from harness.workspaces.tree import Tally, require_links
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from dulwich.objects import ObjectID
-
 GRACE_S = 3_600.0
 """What was taken within this time is spared by a collection."""
-MOST_BYTES = 256 * 2**20
-MOST_ENTRIES = 20_000
-DEEPEST = 64
-_PATH_BYTES = 3_000
-"""Longer paths no folder could be restored to: a system call takes 4,096 bytes, and what is above the workspace counts."""
-_SHOWN = 200
 _LOOSE = 16
 """More new objects than this become a pack."""
-_FOLDER, _PLAIN, _PROGRAM, _LINK = 0o040000, 0o100644, 0o100755, 0o120000
 _ADDRESS = re.compile(r"[0-9a-f]{40}")
-_OPEN_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OPEN_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What has been read or written of one workspace."""
-
-    size: int = 0
-    entries: int = 0
-    links: dict[tuple[bytes, ...], bytes] = field(default_factory=dict)
-
-    def add(self, place: tuple[bytes, ...], size: int) -> None:
-        """Count one entry.
-
-        Raises:
-            WorkspaceFault: it is too much, or its name is refused.
-        """
-        shown = b"/".join(place).decode("utf-8", "backslashreplace")
-        require_name(place[-1], shown)
-        self.entries += 1
-        self.size += size
-        if len(place) > DEEPEST:
-            raise WorkspaceFault(f"{shown!r} lies more than {DEEPEST} folders deep")
-        if len(b"/".join(place)) > _PATH_BYTES:
-            raise WorkspaceFault(f"the path {shown[:_SHOWN]!r}… has more than {_PATH_BYTES} bytes")
-        if self.entries > MOST_ENTRIES:
-            raise WorkspaceFault(f"the workspace has more than {MOST_ENTRIES} files and folders")
-        if self.size > MOST_BYTES:
-            raise WorkspaceFault(f"the workspace has more than {MOST_BYTES // 2**20} MiB")
 
 
 class GitSnapshots:
@@ -88,11 +47,11 @@ class GitSnapshots:
     def take(self, folder: Path) -> str:
         """Keep a folder and return its address."""
         objects: dict[bytes, Any] = {}
-        tally = _Tally()
+        tally = Tally()
         try:
-            descriptor = os.open(folder, _OPEN_FOLDER)
+            descriptor = os.open(folder, OPEN_FOLDER)
             try:
-                address = _read_folder(descriptor, (), objects, tally)
+                address = read_folder(descriptor, (), objects, tally)
             finally:
                 os.close(descriptor)
         except OSError as error:
@@ -115,8 +74,8 @@ class GitSnapshots:
                 made = Path(tempfile.mkdtemp(prefix=".restoring-", dir=folder.parent))
                 try:
                     whole = made / "whole"
-                    tally = _Tally()
-                    _write_folder(store, _known(address), whole, (), tally)
+                    tally = Tally()
+                    write_folder(store, _known(address), whole, (), tally)
                     require_links(tally.links)
                     for place, target in tally.links.items():
                         whole.joinpath(*map(os.fsdecode, place)).symlink_to(os.fsdecode(target))
@@ -145,7 +104,7 @@ class GitSnapshots:
             with self._locked(fcntl.LOCK_SH) as store:
                 for address in sorted(addresses):
                     try:
-                        _read_whole(store, _known(address), _FOLDER, whole)
+                        read_whole(store, _known(address), FOLDER, whole)
                     except (WorkspaceFault, WorkspaceError) as trouble:
                         found.append(f"snapshot {address} cannot be restored: {trouble}")
         except OSError as error:
@@ -159,11 +118,11 @@ class GitSnapshots:
         dropped = []
         for pin in self._pins().iterdir():
             if pin.name in kept or pin.stat().st_mtime > young:
-                _reach(store, pin.name.encode(), live)
+                reach(store, pin.name.encode(), live)
             else:
                 dropped.append(pin)
         for address in kept:
-            _reach(store, address.encode(), live)
+            reach(store, address.encode(), live)
         for pin in dropped:
             pin.unlink()
         for pack in list(store.packs):
@@ -265,126 +224,6 @@ class GitSnapshots:
         index = sorted((sha, place, crc) for sha, (place, crc) in places.items())
         with self._whole(base.with_suffix(".idx")) as stream:
             write_pack_index(stream, index, checksum)
-
-
-def _read_folder(descriptor: int, place: tuple[bytes, ...], objects: dict[bytes, Any], tally: _Tally) -> ObjectID:
-    from dulwich.objects import Tree  # noqa: PLC0415 - as above
-
-    tree = Tree()
-    with os.scandir(descriptor) as scan:
-        names = sorted(os.fsencode(entry.name) for entry in scan)
-    for name in names:
-        here = (*place, name)
-        status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-        regular = stat.S_ISREG(status.st_mode)
-        tally.add(here, status.st_size if regular else 0)
-        if stat.S_ISDIR(status.st_mode):
-            inner = os.open(name, _OPEN_FOLDER, dir_fd=descriptor)
-            try:
-                tree.add(name, _FOLDER, _read_folder(inner, here, objects, tally))
-            finally:
-                os.close(inner)
-        elif stat.S_ISLNK(status.st_mode):
-            tally.links[here] = os.readlink(name, dir_fd=descriptor)
-            tree.add(name, _LINK, _kept(tally.links[here], objects))
-        elif regular:
-            held = _read_file(descriptor, name, status.st_size)
-            tree.add(name, _PROGRAM if status.st_mode & stat.S_IXUSR else _PLAIN, _kept(held, objects))
-        else:
-            raise WorkspaceFault(f"{b'/'.join(here).decode()!r} is a special file")
-    objects[tree.id] = tree
-    return tree.id
-
-
-def _read_file(folder: int, name: bytes, size: int) -> bytes:
-    with os.fdopen(os.open(name, _OPEN_FILE, dir_fd=folder), "rb") as stream:
-        if not stat.S_ISREG(os.fstat(stream.fileno()).st_mode):
-            raise WorkspaceFault(f"{name.decode()!r} became a special file while it was read")
-        held = stream.read(size + 1)
-    if len(held) != size:
-        raise WorkspaceFault(f"{name.decode()!r} changed while it was read")
-    return held
-
-
-def _kept(held: bytes, objects: dict[bytes, Any]) -> ObjectID:
-    from dulwich.objects import Blob  # noqa: PLC0415 - as above
-
-    blob = Blob.from_string(held)
-    objects[blob.id] = blob
-    return blob.id
-
-
-def _write_folder(store: Any, sha: bytes, folder: Path, place: tuple[bytes, ...], tally: _Tally) -> None:
-    folder.mkdir()
-    for name, mode, inner in _entries(store, sha):
-        here = (*place, name)
-        held = b"" if mode == _FOLDER else _object(store, inner, b"blob")
-        tally.add(here, len(held))
-        path = folder / os.fsdecode(name)
-        if mode == _FOLDER:
-            _write_folder(store, inner, path, here, tally)
-        elif mode == _LINK:
-            tally.links[here] = held
-        elif mode in {_PLAIN, _PROGRAM}:
-            with path.open("xb") as stream:
-                stream.write(held)
-            if mode == _PROGRAM:
-                path.chmod(0o755)
-        else:
-            raise WorkspaceFault(f"object {sha.decode()} has an entry of mode {mode:o}")
-
-
-def _entries(store: Any, sha: bytes) -> list[tuple[bytes, int, bytes]]:
-    from dulwich.errors import ObjectFormatException  # noqa: PLC0415 - as above
-    from dulwich.objects import Tree  # noqa: PLC0415 - as above
-
-    try:
-        tree = Tree.from_string(_object(store, sha, b"tree"))
-        return [(bytes(entry.path), entry.mode, bytes(entry.sha)) for entry in tree.iteritems()]
-    except (ObjectFormatException, ValueError) as error:
-        raise WorkspaceFault(f"object {sha.decode()} is no folder") from error
-
-
-def _object(store: Any, sha: bytes, kind: bytes) -> bytes:
-    """Return an object's bytes, which must have the id that they were asked for by."""
-    from dulwich.errors import ChecksumMismatch, ObjectFormatException  # noqa: PLC0415 - as above
-
-    try:
-        _, held = store.get_raw(sha)
-    except KeyError:
-        raise WorkspaceFault(f"object {sha.decode()} is missing") from None
-    except (ChecksumMismatch, ObjectFormatException, zlib.error, ValueError, AssertionError, EOFError) as error:
-        raise WorkspaceFault(f"object {sha.decode()} cannot be read") from error
-    if hashlib.sha1(b"%s %d\0" % (kind, len(held)) + held, usedforsecurity=False).hexdigest().encode() != sha:
-        raise WorkspaceFault(f"object {sha.decode()} is not what its address says")
-    return bytes(held)
-
-
-def _reach(store: Any, sha: bytes, live: set[bytes]) -> None:
-    """Add what a snapshot is made of; where some of it is damaged nothing may be removed."""
-    if sha in live:
-        return
-    live.add(sha)
-    try:
-        for _, mode, inner in _entries(store, sha):
-            if mode == _FOLDER:
-                _reach(store, inner, live)
-            else:
-                live.add(inner)
-    except WorkspaceFault as fault:
-        raise WorkspaceError(f"a snapshot that is kept is damaged: {fault}; nothing was removed") from fault
-
-
-def _read_whole(store: Any, sha: bytes, mode: int, whole: set[bytes]) -> None:
-    """Read all that a folder or file is made of, but what is known to be whole."""
-    if sha in whole:
-        return
-    if mode == _FOLDER:
-        for _, inner_mode, inner in _entries(store, sha):
-            _read_whole(store, inner, inner_mode, whole)
-    else:
-        _object(store, sha, b"blob")
-    whole.add(sha)
 
 
 def _known(address: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What a snapshot may hold: the rules for names and links, the same when a workspace is taken and when it is restored.
+"""What a snapshot may hold: how much, and the rules for names and links, when a workspace is taken as when it is restored.
 
 Kept are folders (empty ones too), the bytes of plain files with their executable bit, and symbolic links that stay inside and
 lead through no other link. Owners, times and further bits of the mode are not.
@@ -6,6 +6,7 @@ lead through no other link. Owners, times and further bits of the mode are not.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.workspaces.base import WorkspaceFault
@@ -13,7 +14,41 @@ from harness.workspaces.base import WorkspaceFault
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+MOST_BYTES = 256 * 2**20
+MOST_ENTRIES = 20_000
+DEEPEST = 64
+_PATH_BYTES = 3_000
+"""Longer paths no folder could be restored to: a system call takes 4,096 bytes, and what is above the workspace counts."""
+_SHOWN = 200
 _NAME_BYTES = 255
+
+
+@dataclass(slots=True)
+class Tally:
+    """What has been read or written of one workspace."""
+
+    size: int = 0
+    entries: int = 0
+    links: dict[tuple[bytes, ...], bytes] = field(default_factory=dict)
+
+    def add(self, place: tuple[bytes, ...], size: int) -> None:
+        """Count one entry.
+
+        Raises:
+            WorkspaceFault: it is too much, or its name is refused.
+        """
+        shown = b"/".join(place).decode("utf-8", "backslashreplace")
+        require_name(place[-1], shown)
+        self.entries += 1
+        self.size += size
+        if len(place) > DEEPEST:
+            raise WorkspaceFault(f"{shown!r} lies more than {DEEPEST} folders deep")
+        if len(b"/".join(place)) > _PATH_BYTES:
+            raise WorkspaceFault(f"the path {shown[:_SHOWN]!r}… has more than {_PATH_BYTES} bytes")
+        if self.entries > MOST_ENTRIES:
+            raise WorkspaceFault(f"the workspace has more than {MOST_ENTRIES} files and folders")
+        if self.size > MOST_BYTES:
+            raise WorkspaceFault(f"the workspace has more than {MOST_BYTES // 2**20} MiB")
 
 
 def require_name(name: bytes, path: str) -> None:

@@ -25,7 +25,8 @@ from harness.explore.base import SearchOver
 from harness.explore.explorer import Live, explore
 from harness.task.base import Scoring
 from harness.task.evaluator import Evaluator
-from harness.workspaces.git import MOST_ENTRIES, GitSnapshots
+from harness.workspaces.git import GitSnapshots
+from harness.workspaces.tree import MOST_ENTRIES
 from sandbox.api import Limits
 from sandbox.base import GuestLimits
 from sandbox.job import JobLimits
