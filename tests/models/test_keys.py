@@ -240,11 +240,11 @@ def assert_nowhere(*texts: str) -> None:
 
 
 def test_a_text_that_is_made_to_be_slow_to_search_is_not() -> None:
-    began = time.monotonic()
+    began = time.process_time()
 
     redacted("\\" * 2**20, {"MY_KEY": "/" * 20})
 
-    assert time.monotonic() - began < 5
+    assert time.process_time() - began < 20  # it would be hours
 
 
 @pytest.mark.parametrize(

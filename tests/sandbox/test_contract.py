@@ -129,7 +129,7 @@ def test_a_fault_carries_its_figures(sandbox: Sandbox) -> None:
     """What was used stands beside what was allowed, in the unit that the name says."""
     figures = fault_of(sandbox, policy("while True: pass"), replace(QUICK, wall_factor=30.0)).figures
 
-    assert 0.3 <= figures["used_cpu_s"] < 1.0
+    assert 0.3 <= figures["used_cpu_s"] < 3.0
     assert figures["limit_cpu_s"] == 0.3
     assert figures["cpu_s"] >= figures["used_cpu_s"]
     assert figures["memory_bytes"] > 2**20

@@ -188,7 +188,7 @@ def test_a_policy_that_will_not_say_where_it_stands_is_ended_all_the_same(sandbo
 
     assert fault is not None
     assert (fault.kind, fault.traceback) == (FaultKind.DECISION_TIMEOUT, "")
-    assert fault.figures["cpu_s"] < 1.5
+    assert fault.figures["cpu_s"] < 5.0
 
 
 def test_what_a_policy_forges_of_its_evidence_is_text_and_a_count(sandbox: Sandbox) -> None:

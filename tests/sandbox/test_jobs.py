@@ -156,11 +156,11 @@ def test_wall_time_ends_a_sleeper(jobs: Jobs, workspace: Path) -> None:
         print("before", flush=True)
         time.sleep(1000)
         """
-    result = jobs.run(python(source), workspace, replace(LIMITS, wall_s=0.4))
+    result = jobs.run(python(source), workspace, replace(LIMITS, wall_s=2.0))
 
     assert (result.timed_out, result.exit_code, result.stdout) == (TimeLimit.WALL, -9, "before\n")
-    assert 0.4 <= result.usage.wall_s < 5.0
-    assert result.usage.cpu_s < 0.4
+    assert 2.0 <= result.usage.wall_s < 20.0
+    assert result.usage.cpu_s < 2.0
 
 
 def test_memory_is_limited_and_its_high_water_told(jobs: Jobs, workspace: Path) -> None:
