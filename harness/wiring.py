@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from harness import score
-from harness.errors import InputError
+from harness.config import without_password
+from harness.errors import InputError, RefusedError
 from harness.evaluate import Job, evaluate_all, gather
 from harness.gate.verdict import Bounds
 from harness.lazytrees import FoundTrees
@@ -417,7 +418,28 @@ def snapshots(settings: Settings) -> GitSnapshots:
     """
     from harness.workspaces.git import GitSnapshots  # noqa: PLC0415 - dulwich is loaded by those who keep workspaces
 
-    return GitSnapshots(snapshots_folder(settings))
+    made = GitSnapshots(snapshots_folder(settings))
+    made.used_by(_place(settings))
+    return made
+
+
+def refuse_shared(settings: Settings) -> None:
+    """Refuse where another store, which is still there, keeps workspaces in the same place: nobody knows which of them it needs.
+
+    Raises:
+        RefusedError: there is another one.
+    """
+    noted = snapshots(settings).used_by(_place(settings))
+    others = sorted(other for other in noted if not other.startswith("/") or Path(other).exists())
+    if others:
+        wish = "give each store its own with the setting workspaces"
+        raise RefusedError(f"{snapshots_folder(settings)}: {', '.join(others)} keeps workspaces here as well; {wish}")
+
+
+def _place(settings: Settings) -> str:
+    """Return where the store is: a file from the root on, or a URL without its password."""
+    file = sqlite_file(settings.store)
+    return without_password(settings.store) if file is None else str(file.resolve())
 
 
 def snapshots_folder(settings: Settings) -> Path:

@@ -68,6 +68,7 @@ def workspace(
 
 def sweep(settings: Settings, as_json: bool) -> int:
     """Remove the workspaces that no search of the store needs; what was taken within the last hour stays."""
+    wiring.refuse_shared(settings)
     with wiring.open_store(settings) as store:
         needed = store.snapshots()
     freed = wiring.snapshots(settings).keep_only(needed)

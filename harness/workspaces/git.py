@@ -44,6 +44,19 @@ class GitSnapshots:
         except OSError as error:
             raise WorkspaceError(f"{repository}: {reason_of(error)}; expected a folder for snapshots") from error
 
+    def used_by(self, store: str) -> set[str]:
+        """Note that a store keeps its workspaces here, and return which others have said so."""
+        noted = self._repository / "stores"
+        mine = hashlib.sha256(store.encode("utf-8", "surrogateescape")).hexdigest()
+        try:
+            noted.mkdir(exist_ok=True)
+            if not (noted / mine).exists():
+                self._write_whole(noted / mine, f"{store}\n".encode("utf-8", "surrogateescape"))
+            others = [file for file in noted.iterdir() if file.name != mine]
+            return {file.read_text(encoding="utf-8", errors="surrogateescape").strip() for file in others}
+        except OSError as error:
+            raise WorkspaceError(f"{noted}: {reason_of(error)}; expected a folder for notes") from error
+
     def take(self, folder: Path) -> str:
         """Keep a folder and return its address."""
         objects: dict[bytes, Any] = {}
