@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from itertools import chain
 from pathlib import Path
 
@@ -27,3 +28,9 @@ def test_the_layers_that_the_package_draws_are_those_of_the_contract() -> None:
     drawn = list(chain.from_iterable(re.split(r"   +", line)[0].split() for line in picture.splitlines() if line))
 
     assert drawn == there
+
+
+def test_no_two_test_modules_share_a_name() -> None:
+    """Pytest imports them by name alone, and would take one for the other."""
+    names = Counter(path.name for path in (PROJECT / "tests").rglob("*.py") if path.name != "conftest.py")
+    assert [name for name, count in names.items() if count > 1] == []
